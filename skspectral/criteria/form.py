@@ -1,0 +1,180 @@
+"""The common form n log A + H of all criteria, its profile over the variances and its bounds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import xlogy
+
+__all__ = [
+    "Box",
+    "Criterion",
+    "Profile",
+    "Terms",
+    "count_sum",
+    "energy_sum",
+    "profile",
+    "shrinkage",
+    "value_at",
+]
+
+# Entries per block of a grid evaluation: about 1 MiB per temporary, so that they stay in cache.
+_BLOCK_ENTRIES = 2**17
+
+
+@dataclass(frozen=True)
+class Terms:
+    """A and H of f = n log A + H at given x, each with two derivatives, shapes (k, m) or (k, 1)."""
+
+    n: float
+    A: np.ndarray
+    A1: np.ndarray
+    A2: np.ndarray
+    H: np.ndarray
+    H1: np.ndarray
+    H2: np.ndarray
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A criterion by name.
+
+    Attributes
+    ----------
+    name : str
+        What users call it.
+    terms : callable
+        (rotated, x) -> Terms.
+    is_density : bool
+        Whether f is -2 log of a density of y (up to a constant) whose noise variance is A/n.
+    needs_rows : bool
+        Whether temporaries are (rows, k, m) instead of (k, directions): leave-one-out.
+    is_unbounded : bool
+        Whether f may fall for ever as the noise vanishes, whatever the data.
+    """
+
+    name: str
+    terms: Callable
+    is_density: bool
+    needs_rows: bool = False
+    is_unbounded: bool = False
+
+    def __call__(self, rotated, x):
+        """Return the `Terms` at x, evaluated in blocks that fit in cache."""
+        x = np.asarray(x, dtype=np.float64)
+        entries = rotated.s.size * (rotated.n_outputs if self.needs_rows else x.shape[1])
+        rows = max(1, _BLOCK_ENTRIES // entries)
+        if len(x) <= rows:
+            return self.terms(rotated, x)
+        parts = [self.terms(rotated, x[i : i + rows]) for i in range(0, len(x), rows)]
+        fields = ("A", "A1", "A2", "H", "H1", "H2")
+        return Terms(parts[0].n, *(np.concatenate([getattr(p, f) for p in parts]) for f in fields))
+
+    def score(self, rotated, n, f):
+        """Return the public value of f, in the units of y and greater is better.
+
+        A log density for densities, minus a mean squared error for the others.
+        """
+        if self.is_density:
+            return rotated.log_jacobian(n) - 0.5 * (n * (np.log(2 * np.pi) + 1.0) + f)
+        return -np.exp(f) * rotated.scale**2
+
+
+@dataclass(frozen=True)
+class Box:
+    """Bounds on both variances in the standardised units of y, one entry per output."""
+
+    noise_min: np.ndarray
+    noise_max: np.ndarray
+    signal_min: np.ndarray
+    signal_max: np.ndarray
+
+    def noise_limits(self, x):
+        """Return the smallest and largest noise_var allowed at x, and whether each moves with g.
+
+        signal_var = noise_var / g must respect its bounds too: noise_var lies between
+        max(noise_min, g signal_min) and min(noise_max, g signal_max).
+        """
+        g = np.exp(x)
+        with np.errstate(invalid="ignore"):  # inf * 0: no signal bound in the pure-noise limit
+            from_below = np.where(self.signal_min > 0, g * self.signal_min, 0.0)
+        from_above = g * self.signal_max
+        lower = np.maximum(self.noise_min, from_below)
+        upper = np.minimum(self.noise_max, from_above)
+        return lower, upper, from_below > self.noise_min, from_above < self.noise_max
+
+    def select(self, outputs):
+        """Return the bounds of the given outputs."""
+        return Box(
+            self.noise_min[outputs],
+            self.noise_max[outputs],
+            self.signal_min[outputs],
+            self.signal_max[outputs],
+        )
+
+
+@dataclass(frozen=True)
+class Profile:
+    """f at given x with its derivatives, and the noise variance that attains it, shapes (k, m)."""
+
+    f: np.ndarray
+    f1: np.ndarray
+    f2: np.ndarray
+    noise_var: np.ndarray
+
+
+def profile(terms, x, box=None):
+    """Minimise n log b + A/b - n + H over the noise variance b at each x.
+
+    Notes
+    -----
+    Without a box the minimiser is b = A/n and f = n log(A/n) + H. The function of b falls and then
+    rises, so with a box it is A/n clipped to the box: still exact, and f stays continuously
+    differentiable in x (at a switch the derivative by b is 0). With L = log b and L' = A'/A inside,
+    0 on a bound of noise_var and 1 on a bound of signal_var = b/g,
+
+        f'  = n L' + (A' - A L')/b + H'
+        f'' = n L'' + (A'' - 2 A' L' + A (L'^2 - L''))/b + H''.
+    """
+    n, A, A1, A2 = terms.n, terms.A, terms.A1, terms.A2
+    b, L1 = A / max(n, 1), A1 / A
+    L2 = A2 / A - L1**2
+    if box is not None:
+        lower, upper, lower_moves, upper_moves = box.noise_limits(x)
+        low, high = b < lower, b > upper
+        clipped = low | high
+        b = np.clip(b, lower, upper)
+        L1 = np.where(clipped, np.where(low, lower_moves, upper_moves), L1)
+        L2 = np.where(clipped, 0.0, L2)
+    f = value_at(terms, b)
+    f1 = n * L1 + (A1 - A * L1) / b + terms.H1
+    f2 = n * L2 + (A2 - 2.0 * A1 * L1 + A * (L1**2 - L2)) / b + terms.H2
+    return Profile(f, f1, f2, b)
+
+
+def value_at(terms, b):
+    """Return f = n log b + A/b - n + H at a noise variance b that need not be the best.
+
+    -inf at b = 0, which is chosen only where A = 0 too.
+    """
+    misfit = np.divide(terms.A, b, out=np.zeros(np.broadcast_shapes(terms.A.shape, b.shape)), where=b > 0)
+    return xlogy(terms.n, b) + misfit - terms.n + terms.H
+
+
+def shrinkage(s, x, factor=1.0):
+    """Return g/(factor s + g) at each x, shape (k, 1 or m, len(s)); 1 at x = inf."""
+    ratio = np.exp(-x)[..., None] * (factor * s)
+    ratio += 1.0
+    return np.divide(1.0, ratio, out=ratio)
+
+
+def energy_sum(weights, energy):
+    """Return sum_i weights_i energy_i, (k, m): one GEMM where all outputs share their x."""
+    if weights.shape[1] == 1:
+        return weights[:, 0] @ energy
+    return np.einsum("kmr,rm->km", weights, energy)
+
+
+def count_sum(weights, count):
+    """Return sum_i weights_i count_i, (k, 1 or m)."""
+    return weights @ count

@@ -1,0 +1,30 @@
+"""Generalised cross-validation."""
+
+import numpy as np
+
+from .form import Terms, count_sum, energy_sum, shrinkage
+
+__all__ = ["gcv_terms"]
+
+
+def gcv_terms(rotated, x):
+    """Return the terms of log GCV, GCV = n sum e v^2 / (sum c v)^2, O(n) per x.
+
+    The mean space counts as fitted degrees of freedom: sum c v runs over the n-q other directions,
+    while n is the number of observations.
+    """
+    v = shrinkage(rotated.s, x)
+    u = 1.0 - v
+    v2, vu = v**2, v * u
+    n, e, c = rotated.spectrum.n_observations, rotated.energy, rotated.count
+    T, T1, T2 = count_sum(v, c), count_sum(vu, c), count_sum(vu * (u - v), c)
+    T = np.maximum(T, np.finfo(np.float64).tiny)  # 0 only where no direction is left at all
+    return Terms(
+        n=1.0,
+        A=n * energy_sum(v2, e),
+        A1=2.0 * n * energy_sum(v2 * u, e),
+        A2=2.0 * n * energy_sum(v2 * u * (2.0 * u - v), e),
+        H=-2.0 * np.log(T),
+        H1=-2.0 * T1 / T,
+        H2=-2.0 * (T2 / T - (T1 / T) ** 2),
+    )

@@ -1,0 +1,34 @@
+"""Errors and warnings that a caller may want to catch by name."""
+
+__all__ = ["DegenerateCriterionWarning", "IndefiniteKernelError", "RankDeficientBasisWarning"]
+
+
+class IndefiniteKernelError(ValueError):
+    """The kernel matrix has a negative eigenvalue that rounding does not explain.
+
+    Attributes
+    ----------
+    smallest_eigenvalue : float
+        The offending eigenvalue.
+    """
+
+    def __init__(self, smallest_eigenvalue, tolerance):
+        self.smallest_eigenvalue = float(smallest_eigenvalue)
+        self.tolerance = float(tolerance)
+        super().__init__(
+            f"The kernel matrix is not positive semi-definite: its smallest eigenvalue is "
+            f"{self.smallest_eigenvalue:.6g}, below the rounding tolerance {-self.tolerance:.3g}. "
+            "Use a positive semi-definite kernel (for example 'rbf' or 'linear'), change the kernel's "
+            "parameters, or replace a precomputed K by its nearest positive semi-definite matrix."
+        )
+
+    def __reduce__(self):
+        return type(self), (self.smallest_eigenvalue, self.tolerance)
+
+
+class DegenerateCriterionWarning(UserWarning):
+    """The tuning criterion has no minimum and was stopped at the smallest resolvable noise."""
+
+
+class RankDeficientBasisWarning(UserWarning):
+    """Some mean functions cannot be told apart on the given rows; the shortest solution is used."""

@@ -1,0 +1,336 @@
+"""Kernel ridge regression with its penalty tuned from one decomposition."""
+
+import copy
+from numbers import Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .criteria import CRITERIA
+from .gram import PAIRWISE_NAMES, make_gram
+from .solution import criterion_curve, solve, solve_fixed
+from .spectrum import Spectrum
+from .validation import as_columns, check_alphas, check_weights, per_target
+
+__all__ = ["SpectralKernelRidge"]
+
+
+class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Kernel ridge regression that tunes its penalty exactly, for every target, from one decomposition.
+
+    The model is that of :class:`sklearn.kernel_ridge.KernelRidge` with an unpenalised intercept:
+
+        minimise  sum_i w_i (y_i - f(x_i) - b)^2 + alpha ||f||^2.
+
+    The kernel matrix is factorised once; then each trial value of ``alpha`` costs O(n), so the
+    minimum of the chosen criterion is found globally, for each target separately.
+
+    Parameters
+    ----------
+    alpha : "auto", float or array-like of shape (n_targets,), default="auto"
+        The penalty, noise variance over signal variance. "auto" tunes it by `criterion`; a positive
+        number, or one per target, fixes it.
+    kernel : str, callable or sklearn kernel, default="rbf"
+        A name known to :func:`sklearn.metrics.pairwise.pairwise_kernels`, "precomputed", a callable
+        of two rows, or a kernel of :mod:`sklearn.gaussian_process.kernels`.
+    gamma : float, default=None
+        Parameter of the rbf, laplacian, polynomial, exponential chi2 and sigmoid kernels; None means
+        the kernel's default (1 / n_features for most).
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=1
+        Zero coefficient of the polynomial and sigmoid kernels.
+    kernel_params : dict, default=None
+        Additional keyword arguments of a callable kernel.
+    criterion : {"evidence", "gcv", "loo", "loo_lpd", "posterior"}, default="evidence"
+        What the tuned alpha optimises: the evidence (restricted when there is an intercept),
+        generalised cross-validation, the leave-one-out squared error (PRESS), the leave-one-out log
+        predictive density, or the criterion of Schirru et al. (2011). The first two cost O(n) per
+        trial value, the leave-one-out ones O(n^2). "posterior" uses y twice and has no global
+        minimum for kernels of full rank; it warns when it runs to the limit of no noise.
+    fit_intercept : bool, default=True
+        Whether to include an unpenalised constant.
+    alpha_per_target : bool, default=True
+        Whether each target gets its own alpha when it is tuned; False minimises the sum of the
+        criteria (of their logarithms for "gcv" and "loo") with one alpha.
+
+    Attributes
+    ----------
+    alpha_ : float or ndarray of shape (n_targets,)
+        The penalty used; infinite where the best model is a constant.
+    dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        Weights of the kernel functions.
+    intercept_ : float or ndarray of shape (n_targets,)
+        The constant; 0 with ``fit_intercept=False``.
+    noise_variance_, signal_variance_ : float or ndarray of shape (n_targets,)
+        Variances of the equivalent Gaussian process; their ratio is `alpha_`.
+    log_evidence_ : float or ndarray of shape (n_targets,)
+        Log (restricted) evidence at these variances.
+    criterion_value_ : float or ndarray of shape (n_targets,)
+        Value of `criterion`, greater is better: a log density, or minus a mean squared error.
+    effective_dof_ : float or ndarray of shape (n_targets,)
+        Effective degrees of freedom, the trace of the smoother, intercept included.
+    tuning_ : tuple of TuningResult
+        Status, value and number of evaluations for each target.
+    spectrum_ : Spectrum
+        The decomposition.
+    X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features)
+        Training rows, or the kernel matrix for ``kernel="precomputed"``.
+    n_features_in_ : int
+        Number of features seen in fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if X had string column names.
+
+    See Also
+    --------
+    SpectralGPRegressor : The same model as a Gaussian process, with predictive uncertainty.
+    sklearn.kernel_ridge.KernelRidge : Fixed alpha, no intercept.
+
+    Notes
+    -----
+    With eigenvalues s of the (centred, weighted) kernel matrix and rotated targets y~, the evidence of
+    the best variances at a given alpha is -1/2 [n log(sum y~^2/(s+alpha)) + sum log(s+alpha)] up to a
+    constant. With ``kernel="linear"`` and more rows than columns the decomposition is that of X
+    itself, O(n p^2), and no n x n matrix is made.
+
+    References
+    ----------
+    Schirru, Pampuri, De Nicolao, McLoone (2011), "Efficient Marginal Likelihood Computation for
+    Gaussian Processes and Kernel Ridge Regression", arXiv:1110.6546.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from skspectral import SpectralKernelRidge
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), SpectralKernelRidge(gamma=0.01)).fit(X, y)
+    >>> ridge = model[-1]
+    >>> round(ridge.alpha_, 2), ridge.tuning_[0].status
+    (0.28, 'interior')
+    """
+
+    _parameter_constraints: dict = {
+        "alpha": [StrOptions({"auto"}), Real, "array-like"],
+        "kernel": [StrOptions(set(PAIRWISE_NAMES) | {"precomputed"}), callable],
+        "gamma": [Interval(Real, 0, None, closed="left"), None],
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "kernel_params": [dict, None],
+        "criterion": [StrOptions(set(CRITERIA))],
+        "fit_intercept": ["boolean"],
+        "alpha_per_target": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        alpha="auto",
+        *,
+        kernel="rbf",
+        gamma=None,
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        criterion="evidence",
+        fit_intercept=True,
+        alpha_per_target=True,
+    ):
+        self.alpha = alpha
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.criterion = criterion
+        self.fit_intercept = fit_intercept
+        self.alpha_per_target = alpha_per_target
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Decompose the kernel matrix and tune or apply alpha.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows, or the kernel matrix (n_samples, n_samples) for ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Relative noise precisions; 0 leaves a row out.
+
+        Returns
+        -------
+        self : SpectralKernelRidge
+            The fitted estimator.
+        """
+        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._input_rules)
+        weight = check_weights(sample_weight, X)
+        if not self._is_auto:
+            check_alphas(self.alpha, as_columns(y).shape[1])  # before the expensive part
+        self._y_ndim = y.ndim
+        self.X_fit_ = X
+        self.spectrum_ = self._decompose(X, weight)
+        rotated = self.spectrum_.rotate(as_columns(y))
+        if self._is_auto:
+            solution = solve(rotated, CRITERIA[self.criterion], shared=not self.alpha_per_target)
+        else:
+            solution = solve_fixed(
+                rotated, CRITERIA[self.criterion], check_alphas(self.alpha, rotated.n_outputs)
+            )
+        return self._adopt(solution)
+
+    def predict(self, X):
+        """Predict by the kernel expansion and the intercept.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_new, n_features)
+            New rows, or K(X_new, X_train) for ``kernel="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (n_new,) or (n_new, n_targets)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **self._input_rules)
+        if self._primal_coef is not None:
+            return np.asarray(X @ self._primal_coef) + self.intercept_
+        return self._gram.cross(X, self.X_fit_) @ self.dual_coef_ + self.intercept_
+
+    def criterion_curve(self, alphas):
+        """Evaluate the criterion along alpha without refitting.
+
+        Parameters
+        ----------
+        alphas : array-like of shape (n_alphas,)
+            Positive penalties.
+
+        Returns
+        -------
+        ndarray of shape (n_alphas,) or (n_alphas, n_targets)
+            Values of `criterion`, greater is better.
+        """
+        check_is_fitted(self)
+        alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+        if not (alphas > 0).all():
+            raise ValueError(f"alphas must be positive, the smallest is {alphas.min():.6g}.")
+        curve = criterion_curve(self._solution.rotated, CRITERIA[self.criterion], alphas)
+        return self._shaped(curve)
+
+    def loo_predict(self):
+        """Predict every training row from all the others, exactly and without refitting.
+
+        Alpha stays as it is. A row of weight 0, which the fit never saw, gets its ordinary prediction.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        check_is_fitted(self)
+        mean, _, absent = self._solution.leave_one_out()
+        if absent.any():
+            mean[absent] = as_columns(self.predict(self.X_fit_[absent]))
+        return self._shaped(mean)
+
+    def dual_coef_variance(self):
+        """Return the posterior variance of every dual coefficient (Proposition 2.4 of Schirru et al.).
+
+        The diagonal of U diag(q) U', q = noise_var signal_var / ((signal_var s + noise_var) s), over the
+        directions with s > 0. Along the null directions of the kernel matrix the coefficients are
+        undetermined (and have no effect at the training rows); they are left out.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        check_is_fitted(self)
+        return self._shaped(self._solution.dual_variance())
+
+    def with_alpha(self, alpha):
+        """Return a fitted copy with another alpha that shares this one's decomposition.
+
+        Parameters
+        ----------
+        alpha : float or array-like of shape (n_targets,)
+            Positive penalties.
+
+        Returns
+        -------
+        SpectralKernelRidge
+            As if fitted with this `alpha`, at O(n^2) instead of O(n^3).
+        """
+        check_is_fitted(self)
+        rotated = self._solution.rotated
+        values = check_alphas(alpha, rotated.n_outputs)
+        other = copy.copy(self)
+        other.alpha = alpha
+        return other._adopt(solve_fixed(rotated, CRITERIA[self.criterion], values))
+
+    def _shaped(self, columns):
+        """Return (n, m) as the user's y had it."""
+        return columns[:, 0] if self._y_ndim == 1 else columns
+
+    @property
+    def _is_auto(self):
+        return isinstance(self.alpha, str)
+
+    @property
+    def _is_precomputed(self):
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    @property
+    def _input_rules(self):
+        if self._is_precomputed:
+            return {"dtype": [np.float64, np.float32]}
+        return {
+            "dtype": np.float64,
+            "accept_sparse": ("csr", "csc") if self._takes_sparse else False,
+            "accept_large_sparse": self.kernel != "laplacian",  # its sparse loop has 32-bit indices
+        }
+
+    @property
+    def _takes_sparse(self):
+        return not (self._is_precomputed or isinstance(self.kernel, Kernel))
+
+    @property
+    def _gram(self):
+        params = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        return make_gram(self.kernel, (self.kernel_params or {}) if callable(self.kernel) else params)
+
+    def _decompose(self, X, weight):
+        gram = self._gram
+        basis = np.ones((X.shape[0], 1)) if self.fit_intercept else None
+        Phi = gram.factor(X)
+        if Phi is None:
+            return Spectrum.from_gram(gram.square(X), basis, weight, overwrite_K=True)
+        return Spectrum.from_factor(Phi.toarray() if hasattr(Phi, "toarray") else Phi, basis, weight)
+
+    def _adopt(self, solution):
+        """Take over a solution as the fitted state."""
+        self._solution = solution
+        ndim = self._y_ndim
+        intercept = np.zeros(len(solution.noise_var)) if solution.beta is None else solution.beta[0]
+        self.alpha_ = per_target(solution.noise_ratio, ndim)
+        self.dual_coef_ = self._shaped(solution.dual)
+        self._primal_coef = None
+        if self._gram.factor(self.X_fit_) is not None:
+            # X'alpha directly: K(X*, X) alpha would multiply the null part of alpha by rounding
+            self._primal_coef = self._shaped(self.X_fit_.T @ solution.range_dual)
+        self.intercept_ = per_target(intercept, ndim)
+        self.noise_variance_ = per_target(solution.noise_var, ndim)
+        self.signal_variance_ = per_target(solution.signal_var, ndim)
+        self.log_evidence_ = per_target(solution.log_evidence, ndim)
+        self.criterion_value_ = per_target([t.value for t in solution.tuning], ndim)
+        self.effective_dof_ = per_target(solution.effective_dof, ndim)
+        self.tuning_ = solution.tuning
+        return self
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse
+        tags.input_tags.pairwise = self._is_precomputed
+        return tags

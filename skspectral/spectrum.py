@@ -1,0 +1,446 @@
+"""The decomposition of a kernel matrix, and targets seen through it.
+
+This is the only room that factorises a matrix. It knows nothing of kernel parameters, variances or
+estimators: a `Spectrum` is geometry, valid from birth and frozen. `Spectrum.rotate` turns targets
+into a `Rotated`, which is all that a criterion ever sees.
+"""
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import eigh, svd
+from scipy.linalg.blas import dgemm
+
+from .exceptions import IndefiniteKernelError, RankDeficientBasisWarning
+
+__all__ = ["MeanSpace", "Rotated", "Spectrum"]
+
+_EPS = np.finfo(np.float64).eps
+
+
+@dataclass(frozen=True)
+class MeanSpace:
+    """Unpenalised mean functions on the weighted rows: F = Q R with Q orthonormal (n, q).
+
+    Attributes
+    ----------
+    Q : ndarray of shape (n, q)
+        Orthonormal basis of span(F).
+    R_inv : ndarray of shape (number of functions, q)
+        F @ R_inv = Q; the pseudo-inverse of R where F has dependent columns.
+    KQ : ndarray of shape (n, q)
+        K Q, kept because K itself is overwritten by its decomposition.
+    """
+
+    Q: np.ndarray
+    R_inv: np.ndarray
+    KQ: np.ndarray
+
+    def coefficients(self, basis_part, dual):
+        """Return beta = R^-1 (Q'y - Q'K alpha), the mean's coefficients (functions, outputs)."""
+        return self.R_inv @ (basis_part - self.KQ.T @ dual)
+
+
+@dataclass(frozen=True)
+class Rotated:
+    """Targets in the eigenbasis, standardised to unit mean square: the input of every criterion.
+
+    The eigenvalue 0 of the directions that U does not span is appended to the others, so that no
+    formula has a low-rank branch: sums over n directions are sums over distinct entries of `s`
+    with multiplicity `count` and squared length `energy`.
+
+    Attributes
+    ----------
+    s : ndarray of shape (r + 1,)
+        Eigenvalues; the last is 0 and stands for the null directions.
+    count : ndarray of shape (r + 1,)
+        Multiplicities: ones, and the number of null directions, those of repeated rows included.
+    energy : ndarray of shape (r + 1, m)
+        Squared coordinates of each standardised output; in the last row the squared length of what
+        U does not reach.
+    scale : ndarray of shape (m,)
+        Root mean square of each output outside the mean space; 1 where nothing is left.
+    y_tilde : ndarray of shape (r, m)
+        U'y / scale.
+    null_residual : ndarray of shape (n, m) or (1, 1)
+        The part of y / scale outside span(U) and the mean space (a zero where there is none).
+    basis_part : ndarray of shape (q, m)
+        Q'y in the units of y.
+    spectrum : Spectrum
+        Where U and the weights live; only the leave-one-out criteria look there.
+    """
+
+    s: np.ndarray
+    count: np.ndarray
+    energy: np.ndarray
+    scale: np.ndarray
+    y_tilde: np.ndarray
+    null_residual: np.ndarray
+    basis_part: np.ndarray
+    spectrum: "Spectrum"
+
+    @property
+    def n_outputs(self):
+        """Number of outputs m."""
+        return self.energy.shape[1]
+
+    @property
+    def n_free(self):
+        """Number of observations less the dimension of the mean space, n - q."""
+        return self.spectrum.n_free
+
+    @property
+    def varies(self):
+        """Whether each output has anything left outside the mean space."""
+        return self.energy.any(axis=0)
+
+    def log_jacobian(self, n):
+        """Return the log Jacobian of n standardised coordinates, per output."""
+        return self.spectrum.half_log_precision - n * np.log(self.scale)
+
+    def targets(self):
+        """Return y (n, m) again, 0 in absent rows."""
+        spectrum = self.spectrum
+        Y = (spectrum.U @ self.y_tilde + self.null_residual) * self.scale
+        if spectrum.mean is not None:
+            Y += spectrum.mean.Q @ self.basis_part
+        root = spectrum.sqrt_weight
+        return np.divide(Y, root, out=np.zeros_like(Y), where=root > 0)
+
+    def select(self, outputs):
+        """Return the same for the given outputs only (repetitions allowed)."""
+        null = self.null_residual
+        return Rotated(
+            self.s,
+            self.count,
+            np.ascontiguousarray(self.energy[:, outputs]),
+            self.scale[outputs],
+            self.y_tilde[:, outputs],
+            null[:, outputs] if null.shape[1] == self.n_outputs else null,
+            self.basis_part[:, outputs],
+            self.spectrum,
+        )
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigendecomposition of A'KA = V diag(s) V' with U = A V, A a basis of the complement of the mean.
+
+    Weights enter by scaling: K, y and F stand for W^1/2 K W^1/2, W^1/2 y and W^1/2 F. A row of weight
+    w >= 1 is w observations of unit precision, so that integer weights equal repeated rows; a row of
+    weight w < 1 is one observation of precision w; a row of weight 0 is absent, a row of zeros in U.
+    Repeated observations add directions of eigenvalue 0 in which y has no component.
+    Make one with `from_gram` or `from_factor`.
+
+    Attributes
+    ----------
+    s : ndarray of shape (r,)
+        Eigenvalues in ascending order, none negative.
+    U : ndarray of shape (n, r)
+        Orthonormal eigenvectors, orthogonal to the mean space.
+    n_null : int
+        Directions of the rows outside both U and the mean space; their eigenvalue is 0.
+    resolution : float
+        n eps times a bound on the largest eigenvalue of K, or more where K itself is less exact: below
+        it an eigenvalue is rounding.
+    sqrt_weight : ndarray of shape (n, 1)
+        Square roots of the weights.
+    mean : MeanSpace or None
+        The unpenalised mean functions.
+    """
+
+    s: np.ndarray
+    U: np.ndarray
+    n_null: int
+    resolution: float
+    sqrt_weight: np.ndarray
+    mean: MeanSpace | None
+
+    @classmethod
+    def from_gram(cls, K, basis=None, sample_weight=None, *, overwrite_K=False):
+        """Decompose a kernel matrix, O(n^3).
+
+        Parameters
+        ----------
+        K : ndarray of shape (n, n)
+            Symmetric positive semi-definite; on the complement of the basis is enough. In float32 its
+            entries are trusted to that precision.
+        basis : ndarray of shape (n, q), default=None
+            Mean functions F at the rows; a column of ones is an intercept.
+        sample_weight : ndarray of shape (n,), default=None
+            Relative noise precisions; 0 means that the row is absent.
+        overwrite_K : bool, default=False
+            Whether the memory of K may be used for U.
+
+        Notes
+        -----
+        The mean is deflated instead of projected out: with P = I - QQ', the matrix PKP + c QQ' has
+        eigenvectors Q at the eigenvalue c, chosen twice above all others, so the rest of its
+        eigenvectors are U. It is a rank-2q update of K in place; no second n x n matrix is made.
+        """
+        eps = np.finfo(K.dtype).eps if np.asarray(K).dtype == np.float32 else _EPS
+        K = np.array(K, dtype=np.float64, order="C", copy=None if overwrite_K else True)
+        if not np.isfinite(K).all():
+            raise ValueError(
+                "The kernel matrix has NaN or infinite entries. Rescale the inputs or change the "
+                "kernel's parameters so that every k(x_i, x_j) is finite."
+            )
+        sqrt_weight, present = _square_root_weights(sample_weight, K.shape[0])
+        if sample_weight is not None:
+            K *= sqrt_weight
+            K *= sqrt_weight.T
+        mean, mean_scale = None, 0.0
+        if basis is not None:
+            Q, R_inv = _orthonormal_basis(basis, sqrt_weight)
+            mean = MeanSpace(Q, R_inv, K @ Q)
+            mean_scale = np.linalg.norm(Q.T @ mean.KQ, 2) if Q.size else 0.0
+            _deflate(K, mean)
+        # Absent rows are zero rows of K; they leave the matrix, not only the result.
+        block = K if present.all() else K[np.ix_(present, present)]
+        # The transpose of a C-ordered symmetric matrix is itself in LAPACK's order: no copy.
+        s, V = eigh(block.T, overwrite_a=True, driver="evd", check_finite=False)
+        n_mean = 0 if mean is None else mean.Q.shape[1]
+        s, V = s[: len(s) - n_mean], V[:, : len(s) - n_mean]
+        U = V if present.all() else _scatter_rows(V, present)
+        bound = max(s.max(initial=0.0), 0.0) + mean_scale  # on the largest eigenvalue of K
+        resolution = _resolution(s, bound, present.sum(), eps)
+        return cls(np.where(s > resolution, s, 0.0), U, 0, resolution, sqrt_weight, mean)
+
+    @classmethod
+    def from_factor(cls, Phi, basis=None, sample_weight=None):
+        """Decompose K = Phi Phi' from its factor Phi (n, r), O(n r^2), by a thin SVD.
+
+        Parameters
+        ----------
+        Phi : ndarray of shape (n, r)
+            Any factor; nothing of size n x n is made.
+        basis, sample_weight
+            As in `from_gram`.
+        """
+        Phi = np.array(Phi, dtype=np.float64)
+        if not np.isfinite(Phi).all():
+            raise ValueError("The factor of the kernel matrix has NaN or infinite entries.")
+        sqrt_weight, present = _square_root_weights(sample_weight, Phi.shape[0])
+        Phi *= sqrt_weight
+        mean, n_mean, mean_scale = None, 0, 0.0
+        if basis is not None:
+            Q, R_inv = _orthonormal_basis(basis, sqrt_weight)
+            QPhi = Q.T @ Phi
+            mean, n_mean = MeanSpace(Q, R_inv, Phi @ QPhi.T), Q.shape[1]
+            mean_scale = np.linalg.norm(QPhi, 2) ** 2 if QPhi.size else 0.0
+            Phi -= Q @ QPhi
+        U, root_s, _ = svd(Phi, full_matrices=False, overwrite_a=True, check_finite=False)
+        n = int(present.sum())
+        largest = root_s.max(initial=0.0)
+        # Singular values resolve down to n eps relative to the largest, eigenvalues to its square:
+        # the noise floor of the eigenvalues is far below that of a dense K.
+        kept = root_s > n * _EPS * max(largest, np.sqrt(mean_scale))
+        kept &= np.arange(len(root_s)) < n - n_mean
+        s, U = root_s[kept][::-1] ** 2, np.ascontiguousarray(U[:, kept][:, ::-1])
+        resolution = n * _EPS * (largest**2 + mean_scale)
+        return cls(s, U, n - n_mean - len(s), resolution, sqrt_weight, mean)
+
+    @property
+    def n_mean(self):
+        """Dimension q of the mean space."""
+        return 0 if self.mean is None else self.mean.Q.shape[1]
+
+    @property
+    def n_free(self):
+        """Number of observations less q: the directions outside the mean space."""
+        return len(self.s) + self.n_null + self.n_repeats
+
+    @property
+    def n_observations(self):
+        """Number of observations, a row of weight w counting max(1, w) times."""
+        return self.n_free + self.n_mean
+
+    @cached_property
+    def multiplicity(self):
+        """Observations that each row stands for, max(1, w), or 0 for an absent row; shape (n, 1)."""
+        w = self.sqrt_weight**2
+        return np.where(w > 0, np.maximum(w, 1.0), 0.0)
+
+    @cached_property
+    def n_repeats(self):
+        """Observations beyond the first of each row, sum max(0, w - 1)."""
+        return float(np.maximum(self.sqrt_weight**2 - 1.0, 0.0).sum())
+
+    @property
+    def scale(self):
+        """Largest eigenvalue, or 1 where all are 0."""
+        return float(self.s[-1]) if len(self.s) and self.s[-1] > 0 else 1.0
+
+    @cached_property
+    def half_log_precision(self):
+        """1/2 sum log min(1, w) over the rows present: the log Jacobian of the weighting."""
+        root = self.sqrt_weight[self.sqrt_weight > 0]
+        return float(np.log(np.minimum(root, 1.0)).sum())
+
+    @cached_property
+    def U_squared(self):
+        """Squares of the entries of U: the weights of diag(U diag(v) U')."""
+        return self.U**2
+
+    @cached_property
+    def null_leverage(self):
+        """Diagonal of the projector on the null directions, shape (n, 1)."""
+        if self.n_null == 0:
+            return np.zeros((1, 1))
+        leverage = self.U_squared.sum(axis=1, keepdims=True)
+        if self.mean is not None:
+            leverage += (self.mean.Q**2).sum(axis=1, keepdims=True)
+        return np.clip(1.0 - leverage, 0.0, 1.0) * (self.sqrt_weight > 0)
+
+    @cached_property
+    def freedom(self):
+        """Diagonal of the projector outside the mean space: 0 where a row is absent or alone, (n, 1)."""
+        return self.U_squared.sum(axis=1, keepdims=True) + self.null_leverage
+
+    def rotate(self, Y):
+        """Return the targets Y (n, m) in the eigenbasis, O(n r m)."""
+        Y = self.sqrt_weight * Y
+        size = np.abs(Y).max(axis=0, initial=0.0)
+        basis_part = np.zeros((self.n_mean, Y.shape[1]))
+        if self.mean is not None:
+            basis_part = self.mean.Q.T @ Y
+            Y = Y - self.mean.Q @ basis_part
+        # What a constant y leaves behind is rounding of Q(Q'y), a few ulp of its size.
+        negligible = size * _EPS * max(32.0, np.sqrt(len(Y)))
+        scale = _root_mean_square(Y, self.n_free)
+        varies = scale > negligible
+        Z = np.divide(Y, scale, out=np.zeros_like(Y), where=varies)
+        y_tilde = self.U.T @ Z
+        null_residual = np.zeros((1, 1))
+        null_energy = np.zeros((1, Y.shape[1]))
+        if self.n_null:
+            # the residual vector, not z'z - y~'y~: that cancels when z is nearly in span(U)
+            null_residual = Z - self.U @ y_tilde
+            null_energy = (null_residual**2).sum(axis=0, keepdims=True)
+        return Rotated(
+            s=np.append(self.s, 0.0),
+            count=np.append(np.ones_like(self.s), self.n_null + self.n_repeats),
+            energy=np.concatenate([y_tilde**2, null_energy]),
+            scale=np.where(varies, scale, 1.0),
+            y_tilde=y_tilde,
+            null_residual=null_residual,
+            basis_part=basis_part,
+            spectrum=self,
+        )
+
+    def dual(self, rotated, noise_ratio):
+        """Return W^1/2 U y~/(s+g), the dual coefficients on the range of K, (n, m), in the units of y."""
+        weights = rotated.y_tilde / (self.s[:, None] + noise_ratio)
+        return self.sqrt_weight * (self.U @ weights) * rotated.scale
+
+    def null_dual(self, rotated, noise_ratio):
+        """Return W^1/2 (null part of y)/g, which belongs to the dual coefficients but predicts nothing."""
+        return self.sqrt_weight * rotated.null_residual / noise_ratio * rotated.scale
+
+    def mean_coefficients(self, rotated, dual):
+        """Return beta (functions, m) belonging to `dual`, or None without a mean."""
+        if self.mean is None:
+            return None
+        weighted = np.divide(dual, self.sqrt_weight, out=np.zeros_like(dual), where=self.sqrt_weight > 0)
+        return self.mean.coefficients(rotated.basis_part, weighted)
+
+    def project(self, K_cross, prior, basis=None):
+        """Return the geometry of new points: rotated cross-covariances, prior variances and mean leverage.
+
+        Parameters
+        ----------
+        K_cross : ndarray of shape (n_new, n)
+            Kernel between new and training points.
+        prior : ndarray of shape (n_new,) or (n_new, n_new)
+            Kernel variance of the new points, or their kernel matrix for joint results.
+        basis : ndarray of shape (n_new, functions), default=None
+            Mean functions at the new points; required with a mean space.
+
+        Returns
+        -------
+        cross : ndarray of shape (r, n_new)
+            U' k~ with k~ = k* - K h'.
+        prior : ndarray of the shape of `prior`
+            k** - 2 h k* + h K h'.
+        leverage : ndarray of the shape of `prior`
+            h h', what the uncertainty of beta adds per unit of noise variance.
+
+        Notes
+        -----
+        h = f*'(F'F)^-1 F' = z'Q' with z = R^-T f*, so K h' = (KQ) z (maths 4).
+        """
+        k = self.sqrt_weight * K_cross.T
+        if self.mean is None:
+            return self.U.T @ k, prior, np.zeros_like(prior)
+        mean, joint = self.mean, np.ndim(prior) == 2
+        z = mean.R_inv.T @ basis.T
+        hk, Kh = mean.Q.T @ k, mean.KQ @ z
+        hKh = mean.Q.T @ Kh
+        if joint:
+            prior = prior - z.T @ hk - hk.T @ z + z.T @ hKh
+            leverage = z.T @ z
+        else:
+            prior = prior - 2.0 * (z * hk).sum(axis=0) + (z * hKh).sum(axis=0)
+            leverage = (z * z).sum(axis=0)
+        return self.U.T @ (k - Kh), prior, leverage
+
+
+def _square_root_weights(sample_weight, n):
+    """Return sqrt(w) as a column, and which rows are present."""
+    if sample_weight is None:
+        return np.ones((n, 1)), np.ones(n, dtype=bool)
+    root = np.sqrt(np.asarray(sample_weight, dtype=np.float64)).reshape(n, 1)
+    return root, root[:, 0] > 0
+
+
+def _orthonormal_basis(basis, sqrt_weight):
+    """Return Q, R_inv with (W^1/2 F) R_inv = Q, dropping directions that the rows do not determine."""
+    F = sqrt_weight * np.asarray(basis, dtype=np.float64)
+    Q, size, Vt = svd(F, full_matrices=False)
+    kept = size > max(F.shape) * _EPS * size.max(initial=0.0)
+    if kept.sum() < F.shape[1]:
+        warnings.warn(
+            f"Only {kept.sum()} of {F.shape[1]} mean functions can be told apart on {F.shape[0]} rows; "
+            "the shortest coefficient vector is used. Give more rows or fewer functions.",
+            RankDeficientBasisWarning,
+            stacklevel=3,
+        )
+    return np.ascontiguousarray(Q[:, kept]), Vt[kept].T / size[kept]
+
+
+def _deflate(K, mean):
+    """Overwrite K by PKP + c QQ' with P = I - QQ' and c well above the spectrum of PKP."""
+    Q, KQ = mean.Q, mean.KQ
+    B = 0.5 * Q @ (Q.T @ KQ) - KQ
+    for left, right in ((Q, B), (B, Q)):
+        dgemm(1.0, left, right, beta=1.0, c=K.T, trans_b=True, overwrite_c=True)
+    shift = 2.0 * np.linalg.norm(K) or 1.0
+    dgemm(shift, Q, Q, beta=1.0, c=K.T, trans_b=True, overwrite_c=True)
+
+
+def _resolution(s, bound, n, eps):
+    """Return the size below which eigenvalues are rounding; refuse what rounding does not explain.
+
+    n eps times a bound on the spectrum is the error of the decomposition. Entries of K may carry more
+    (distances of uncentred inputs): the most negative eigenvalue shows how far it reaches. Beyond
+    half of the digits it is no rounding.
+    """
+    smallest = s.min(initial=0.0)
+    if -smallest > np.sqrt(eps) * bound:
+        raise IndefiniteKernelError(smallest, np.sqrt(eps) * bound)
+    return max(n * eps * bound, -smallest)
+
+
+def _scatter_rows(V, present):
+    U = np.zeros((len(present), V.shape[1]))
+    U[present] = V
+    return U
+
+
+def _root_mean_square(Y, n_free):
+    """Return the rms of each column over n_free directions, safe from overflow and underflow."""
+    size = np.abs(Y).max(axis=0, initial=0.0)
+    safe = np.where(size > 0, size, 1.0)
+    return size * np.sqrt(((Y / safe) ** 2).sum(axis=0) / max(n_free, 1.0))

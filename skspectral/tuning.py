@@ -1,0 +1,148 @@
+"""Global minimisation of smooth functions of one variable, many at once.
+
+This room does not know what it minimises. An objective is a callable
+
+    objective(x, outputs) -> (f, f1, f2)
+
+with x of shape (k, 1) (the same points for every output) or (k, len(outputs)), `outputs` an index
+array, and results of shape (k, len(outputs)).
+
+The search is exact for functions whose features are no narrower than the grid: evaluate f, f', f''
+on the grid, bracket every minimum by a change of sign of f' (cells where the tangents of f' suggest a
+hidden pair of roots are looked at more closely), refine each bracket by Newton's method with
+bisection as its safeguard, and compare all of them with both ends.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Minima", "TuningResult", "minimize_each"]
+
+_GRID_STEP = 0.25
+_SUBDIVISIONS = 8
+_X_TOLERANCE = 1e-10
+_MAX_REFINEMENTS = 80
+# Brackets refined together; bounds the memory of evaluations at points of each output's own.
+_BATCH = 256
+
+
+@dataclass(frozen=True)
+class TuningResult:
+    """What tuning found for one output.
+
+    Attributes
+    ----------
+    status : str
+        "interior": a minimum with vanishing derivative; "noise_free" or "pure_noise": the limit of no
+        noise or no signal is best; "bound": a bound given by the user is active; "fixed": nothing
+        was tuned.
+    noise_ratio : float
+        noise_var / signal_var, the penalty of the ridge; infinite for "pure_noise".
+    value : float
+        The criterion in its public sense, greater is better.
+    n_evaluations : int
+        Trial values at which the criterion was evaluated.
+    """
+
+    status: str
+    noise_ratio: float
+    value: float
+    n_evaluations: int
+
+
+@dataclass(frozen=True)
+class Minima:
+    """Global minimiser per output: `x`, `f`, `place` ("interior", "lower", "upper"), `n_evaluations`."""
+
+    x: np.ndarray
+    f: np.ndarray
+    place: np.ndarray
+    n_evaluations: np.ndarray
+
+
+def minimize_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, tie=0.0):
+    """Minimise every output's function over [x_min, x_max] and the point `upper` beyond it.
+
+    Parameters
+    ----------
+    objective : callable
+        See the module's docstring.
+    n_outputs : int
+        Number of functions.
+    x_min, x_max : float
+        Ends of the grid.
+    upper : float, default=inf
+        Where the upper limit is evaluated.
+    tie : float, default=0
+        Differences of f that are rounding. The upper limit wins ties, being the simpler explanation.
+    """
+    everyone = np.arange(n_outputs)
+    n_grid = int(np.ceil((x_max - x_min) / _GRID_STEP)) + 1
+    grid = np.linspace(x_min, x_max, n_grid)
+    f, f1, f2 = objective(grid[:, None], everyone)
+    outputs, a, b = _brackets(objective, grid, f1, f2)
+    x_inner, f_inner, n_steps = _refine_in_batches(objective, outputs, a, b)
+
+    x, best, place = (
+        np.full(n_outputs, x_min),
+        f[0].copy(),
+        np.full(n_outputs, "lower", dtype=object),
+    )
+    order = np.argsort(-f_inner, kind="stable")  # the best of an output is written last
+    for i in order:
+        j = outputs[i]
+        if f_inner[i] < best[j]:
+            x[j], best[j], place[j] = x_inner[i], f_inner[i], "interior"
+    f_upper = objective(np.array([[upper]]), everyone)[0][0]
+    wins = f_upper <= best + tie
+    x[wins], best[wins], place[wins] = upper, f_upper[wins], "upper"
+    n_evaluations = n_grid + 1 + np.bincount(outputs, weights=n_steps, minlength=n_outputs)
+    return Minima(x, best, place, n_evaluations.astype(int))
+
+
+def _brackets(objective, grid, f1, f2):
+    """Return (outputs, a, b) of all cells in which f' rises through 0."""
+    down, up = f1[:-1], f1[1:]
+    cell, output = np.nonzero((down < 0) & (up >= 0))
+    found = [(output, grid[cell], grid[cell + 1])]
+    cell, output = np.nonzero(_may_hide_roots(down, up, f2[:-1], f2[1:], np.diff(grid)[:, None]))
+    if len(cell):
+        fine = np.linspace(grid[cell], grid[cell + 1], _SUBDIVISIONS + 1)
+        slope = objective(fine, output)[1]
+        piece, which = np.nonzero((slope[:-1] < 0) & (slope[1:] >= 0))
+        found.append((output[which], fine[piece, which], fine[piece + 1, which]))
+    return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
+
+
+def _may_hide_roots(down, up, curve_down, curve_up, width):
+    """Return where f' has one sign at both ends of a cell but its end tangents meet beyond 0."""
+    turns = (down * up > 0) & (down * curve_down < 0) & (up * curve_up > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        meet = (up - down - curve_up * width) / (curve_down - curve_up)
+        return turns & (down * (down + curve_down * meet) <= 0)
+
+
+def _refine_in_batches(objective, outputs, a, b):
+    x, f, steps = np.empty(len(a)), np.empty(len(a)), np.empty(len(a))
+    for start in range(0, len(a), _BATCH):
+        part = slice(start, start + _BATCH)
+        x[part], f[part], steps[part] = _refine(objective, outputs[part], a[part], b[part])
+    return x, f, steps
+
+
+def _refine(objective, outputs, a, b):
+    """Return the roots of f' in the brackets [a, b] by Newton's method, bisecting where it leaves them."""
+    x, n_steps = 0.5 * (a + b), 0
+    while n_steps < _MAX_REFINEMENTS:
+        n_steps += 1
+        f, f1, f2 = (values[0] for values in objective(x[None], outputs))
+        a, b = np.where(f1 < 0, x, a), np.where(f1 < 0, b, x)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            newton = x - f1 / f2
+        inside = (f2 > 0) & (newton >= a) & (newton <= b)
+        proposal = np.where(inside, newton, 0.5 * (a + b))
+        if np.all(np.abs(proposal - x) <= _X_TOLERANCE):
+            break
+        x = proposal
+    return x, f, n_steps

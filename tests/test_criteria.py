@@ -1,0 +1,226 @@
+"""Every criterion against its dense definition, and its derivatives against differences."""
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skspectral import Spectrum
+from skspectral.criteria import CRITERIA, profile
+from skspectral.criteria.evidence import evidence_gradient, evidence_hessian, neg_two_log_evidence
+from skspectral.criteria.posterior import posterior_gradient, posterior_hessian, posterior_score
+
+NAMES = sorted(CRITERIA)
+
+
+def make(seed, *, n=14, intercept=True, weighted=False, kernel="rbf", m=2):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    F = np.ones((n, 1)) if intercept else None
+    weight = rng.uniform(0.1, 1, n) if weighted else None  # below 1: precisions
+    Y = 3.0 * rng.normal(size=(n, m)) + 1.0
+    K = X @ X.T if kernel == "linear" else reference.rbf(X)
+    spectrum = Spectrum.from_factor(X, F, weight) if kernel == "linear" else Spectrum.from_gram(K, F, weight)
+    return K, Y, F, weight, spectrum.rotate(Y)
+
+
+def public(name, rotated, x):
+    criterion = CRITERIA[name]
+    terms = criterion(rotated, x)
+    return criterion.score(rotated, terms.n, profile(terms, x).f)
+
+
+@given(st.integers(0, 10**6), st.booleans(), st.booleans(), st.sampled_from(["rbf", "linear"]))
+def test_evidence_is_the_textbook_one_at_the_profiled_variances(seed, intercept, weighted, kernel):
+    K, Y, F, weight, rotated = make(seed, intercept=intercept, weighted=weighted, kernel=kernel)
+    x = np.array([[-3.0], [0.0], [2.5]])
+    values = public("evidence", rotated, x)
+    noise = profile(CRITERIA["evidence"](rotated, x), x).noise_var * rotated.scale**2
+    for k, g in enumerate(np.exp(x[:, 0])):
+        for j, y in enumerate(Y.T):
+            b, l = noise[k, j], noise[k, j] / g
+            if intercept:
+                expected = reference.reml(K, y, F, b, l, weight)
+            else:
+                expected = reference.log_evidence(K, y, b, l, weight)
+            assert values[k, j] == pytest.approx(expected, rel=1e-8)
+
+
+@given(st.integers(0, 10**6), st.sampled_from(["rbf", "linear"]))
+def test_posterior_is_equation_15_at_the_profiled_variances(seed, kernel):
+    K, Y, _, _, rotated = make(seed, intercept=False, kernel=kernel)
+    x = np.array([[-2.0], [1.0]])
+    values = public("posterior", rotated, x)
+    noise = profile(CRITERIA["posterior"](rotated, x), x).noise_var * rotated.scale**2
+    for k, g in enumerate(np.exp(x[:, 0])):
+        for j, y in enumerate(Y.T):
+            L = reference.posterior_predictive(K, y, noise[k, j], noise[k, j] / g)
+            assert values[k, j] == pytest.approx(-0.5 * (L + len(y) * np.log(2 * np.pi)), rel=1e-8)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_gcv_against_the_smoother_matrix(intercept, kernel):
+    K, Y, F, _, rotated = make(1, intercept=intercept, kernel=kernel)
+    for g in (0.05, 1.0, 20.0):
+        value = public("gcv", rotated, np.array([[np.log(g)]]))[0]
+        for j, y in enumerate(Y.T):
+            assert -value[j] == pytest.approx(reference.gcv(K, y, g, F), rel=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_leave_one_out_criteria_against_refits(intercept, weighted, kernel):
+    K, Y, F, weight, rotated = make(2, intercept=intercept, weighted=weighted, kernel=kernel)
+    w = np.ones(len(Y)) if weight is None else weight
+    for g in (0.1, 2.0):
+        x = np.array([[np.log(g)]])
+        press = public("loo", rotated, x)[0]
+        density = public("loo_lpd", rotated, x)[0]
+        noise = profile(CRITERIA["loo_lpd"](rotated, x), x).noise_var[0] * rotated.scale**2
+        for j, y in enumerate(Y.T):
+            mean, variance = reference.leave_one_out(K, y, noise[j], noise[j] / g, F, weight)
+            assert -press[j] == pytest.approx(np.mean(w * (y - mean) ** 2), rel=1e-8)
+            expected = -0.5 * np.sum(np.log(2 * np.pi * variance) + (y - mean) ** 2 / variance)
+            assert density[j] == pytest.approx(expected, rel=1e-8)
+
+
+@given(st.sampled_from(NAMES), st.integers(0, 10**6), st.booleans(), st.sampled_from(["rbf", "linear"]))
+def test_derivatives_in_x_are_central_differences(name, seed, weighted, kernel):
+    *_, rotated = make(seed, weighted=weighted, kernel=kernel)
+    x, h = np.array([[-2.0], [0.3], [3.0]]), 1e-4
+
+    def at(shift):
+        return profile(CRITERIA[name](rotated, x + shift), x + shift)
+
+    here, ahead, behind = at(0.0), at(h), at(-h)
+    scale = 1.0 + np.abs(here.f1)
+    assert np.allclose(here.f1, (ahead.f - behind.f) / (2 * h), rtol=0, atol=1e-6 * scale)
+    assert np.allclose(here.f2, (ahead.f1 - behind.f1) / (2 * h), rtol=0, atol=1e-6 * scale)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_grid_for_all_outputs_equals_points_of_each_outputs_own(name):
+    *_, rotated = make(5, m=3)
+    grid = np.linspace(-4, 4, 5)[:, None]
+    shared = profile(CRITERIA[name](rotated, grid), grid)
+    own_x = np.repeat(grid, 3, axis=1)
+    own = profile(CRITERIA[name](rotated, own_x), own_x)
+    for field in ("f", "f1", "f2", "noise_var"):
+        if name != "posterior" or field != "noise_var":
+            assert np.allclose(getattr(shared, field), getattr(own, field), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_evaluation_in_blocks_changes_nothing(name, monkeypatch):
+    *_, rotated = make(6, m=2)
+    grid = np.linspace(-4, 4, 11)[:, None]
+    whole = CRITERIA[name](rotated, grid)
+    monkeypatch.setattr("skspectral.criteria.form._BLOCK_ENTRIES", 40)
+    blocks = CRITERIA[name](rotated, grid)
+    assert np.allclose(whole.A2, blocks.A2, rtol=1e-12)
+    assert np.allclose(whole.H, blocks.H, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_pure_noise_limit_is_an_ordinary_evaluation(name):
+    *_, rotated = make(7)
+    far, limit = (profile(CRITERIA[name](rotated, np.array([[x]])), np.array([[x]])) for x in (30.0, np.inf))
+    assert np.allclose(far.f, limit.f, atol=1e-9)
+    assert not limit.f1.any()
+
+
+@given(st.integers(0, 10**6), st.floats(-3, 1), st.floats(-2, 2))
+def test_variance_form_of_the_evidence(seed, log_noise, log_signal):
+    K, Y, _, _, rotated = make(seed, intercept=False)
+    b, l = 10**log_noise, 10**log_signal
+    value = neg_two_log_evidence(rotated, b, l)[0]
+    for j, y in enumerate(Y.T):
+        assert value[j] == pytest.approx(-2 * reference.log_evidence(K, y, b, l), rel=1e-8)
+    check_derivatives(rotated, b, l, neg_two_log_evidence, evidence_gradient, evidence_hessian)
+
+
+@given(st.integers(0, 10**6), st.floats(-3, 1), st.floats(-2, 2))
+def test_propositions_2_1_to_2_3_as_printed(seed, log_noise, log_signal):
+    *_, rotated = make(seed, intercept=False, m=1)
+    b, l = 10**log_noise, 10**log_signal
+    printed = reference.posterior_printed(rotated.s[:-1], rotated.y_tilde[:, 0] * rotated.scale[0], b, l)
+    assert posterior_score(rotated, b, l)[0, 0] == pytest.approx(printed[0], rel=1e-7)
+    assert np.allclose(posterior_gradient(rotated, b, l)[0, 0], printed[1], rtol=1e-6)
+    assert np.allclose(posterior_hessian(rotated, b, l)[0, 0], printed[2], rtol=1e-5)
+    check_derivatives(rotated, b, l, posterior_score, posterior_gradient, posterior_hessian)
+
+
+def test_the_stable_form_survives_where_the_printed_one_cancels():
+    *_, rotated = make(0, intercept=False, m=1)
+    s, y_tilde, b = rotated.s[:-1], rotated.y_tilde[:, 0] * rotated.scale[0], 1e-13
+    exact = float(
+        sum(
+            np.log(np.longdouble(b))
+            + np.log((2 * np.longdouble(a) + b) / (np.longdouble(a) + b))
+            + np.longdouble(y) ** 2 * b / ((np.longdouble(a) + b) * (2 * np.longdouble(a) + b))
+            for a, y in zip(s, y_tilde, strict=True)
+        )
+    )
+    assert posterior_score(rotated, b, 1.0)[0, 0] == pytest.approx(exact, rel=1e-13)
+    assert abs(reference.posterior_printed(s, y_tilde, b, 1.0)[0] - exact) > 1e-3
+
+
+def check_derivatives(rotated, b, l, value, gradient, hessian):
+    h = 1e-5
+    here, curvature = gradient(rotated, b, l)[0], hessian(rotated, b, l)[0]
+    for axis, (db, dl) in enumerate(((h * b, 0.0), (0.0, h * l))):
+        step = 2 * (db + dl)
+        slope = (value(rotated, b + db, l + dl) - value(rotated, b - db, l - dl))[0] / step
+        assert np.allclose(here[:, axis] * step, slope * step, rtol=1e-5, atol=1e-8)
+        bend = (gradient(rotated, b + db, l + dl) - gradient(rotated, b - db, l - dl))[0] / step
+        size = np.abs(here).max()
+        assert np.allclose(curvature[:, axis] * step, bend * step, rtol=1e-5, atol=1e-8 * size)
+
+
+def test_trial_values_come_in_batches():
+    *_, rotated = make(3)
+    b, l = np.array([0.1, 1.0, 2.0]), np.array([3.0, 0.5, 1.0])
+    for function in (
+        neg_two_log_evidence,
+        evidence_gradient,
+        evidence_hessian,
+        posterior_score,
+        posterior_gradient,
+        posterior_hessian,
+    ):
+        batch = function(rotated, b, l)
+        assert batch.shape[:2] == (3, 2)
+        for k in range(3):
+            assert np.allclose(batch[k], function(rotated, b[k], l[k])[0], rtol=1e-12)
+
+
+def test_evidence_updates_of_cawley_and_talbot_rest_at_the_optimum():
+    """gamma/(2 E_W) and (n-gamma)/(2 E_D) are the precisions at the optimum of the evidence."""
+    from skspectral.solution import solve
+
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-3, 3, (60, 1))
+    K, y = reference.rbf(X), np.sin(X) + 0.2 * rng.normal(size=(60, 1))
+    solution = solve(Spectrum.from_gram(K).rotate(y), CRITERIA["evidence"])
+    c = solution.dual[:, 0]
+    gamma = solution.effective_dof[0]
+    assert solution.signal_var[0] == pytest.approx(c @ K @ c / gamma, rel=1e-7)
+    assert solution.noise_var[0] == pytest.approx(np.sum((y[:, 0] - K @ c) ** 2) / (60 - gamma), rel=1e-7)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("name", NAMES)
+def test_integer_weights_are_repeated_rows(name, intercept):
+    rng = np.random.default_rng(9)
+    X, Y = rng.normal(size=(12, 2)), rng.normal(size=(12, 2))
+    times = rng.integers(0, 4, 12)
+    ones = np.ones((12, 1)) if intercept else None
+    again = np.repeat(np.arange(12), times)
+    weighted = Spectrum.from_gram(reference.rbf(X), ones, times.astype(float)).rotate(Y)
+    ones_again = ones if ones is None else ones[again]
+    repeated = Spectrum.from_gram(reference.rbf(X[again]), ones_again).rotate(Y[again])
+    x = np.array([[-3.0], [-0.5], [2.0]])
+    assert np.allclose(public(name, weighted, x), public(name, repeated, x), rtol=1e-9)

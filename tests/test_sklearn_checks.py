@@ -1,0 +1,30 @@
+"""scikit-learn's own estimator checks, without expected failures.
+
+"precomputed" is not among them: the checks truncate a kernel matrix to integers, which makes it
+indefinite, and refusing that is a promise of ours (tests/test_bad_inputs.py).
+"""
+
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skspectral import SpectralGPRegressor, SpectralKernelRidge
+
+RIDGES = [
+    SpectralKernelRidge(),
+    SpectralKernelRidge(alpha=0.5),
+    SpectralKernelRidge(kernel="linear"),
+    SpectralKernelRidge(kernel="laplacian", criterion="gcv"),
+    SpectralKernelRidge(kernel="polynomial", criterion="loo"),
+    SpectralKernelRidge(kernel="cosine", criterion="loo_lpd", fit_intercept=False),
+    SpectralKernelRidge(kernel=RBF(2.0), alpha_per_target=False),
+]
+PROCESSES = [
+    SpectralGPRegressor(),
+    SpectralGPRegressor(ConstantKernel() * Matern(nu=1.5) + WhiteKernel(), criterion="loo"),
+    SpectralGPRegressor(RBF() + DotProduct(), criterion="gcv", fit_intercept=False),
+]
+
+
+@parametrize_with_checks(RIDGES + PROCESSES)
+def test_estimator_checks(estimator, check):
+    check(estimator)
