@@ -232,7 +232,7 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if theta is None:
             return self.log_marginal_likelihood_value_
         kernel = self.kernel_.clone_with_theta(np.asarray(theta, dtype=np.float64))
-        weight = self.spectrum_.sqrt_weight[:, 0] ** 2
+        weight = self.spectrum_.rows.sqrt_weight[:, 0] ** 2
         rotated = self._decompose(kernel, weight).rotate(self._solution.rotated.targets())
         return float(solve(rotated, CRITERIA["evidence"], self._bounds).log_evidence.sum())
 
@@ -291,7 +291,7 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         noise_var = max(self._solution.noise_var[output], tiny)
         signal_var = max(self._solution.signal_var[output], tiny)
         offset = self._solution.beta[0, output] if self.fit_intercept else 0.0
-        weight = self.spectrum_.sqrt_weight[:, 0] ** 2
+        weight = self.spectrum_.rows.sqrt_weight[:, 0] ** 2
         present = weight > 0
         gpr = GaussianProcessRegressor(
             ConstantKernel(signal_var) * self.kernel_ + WhiteKernel(noise_var),
@@ -360,7 +360,7 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.signal_variance_ = per_target(solution.signal_var, self._y_ndim)
         self.log_marginal_likelihood_value_ = float(solution.log_evidence.sum())
         self.alpha_ = solution.dual[:, 0] if one else solution.dual
-        self.beta_ = solution.beta[:, 0] if one and self.fit_intercept else solution.beta
+        self.beta_ = (solution.beta[:, 0] if one else solution.beta) if self.fit_intercept else None
         self.tuning_ = solution.tuning
         return self
 

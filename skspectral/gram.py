@@ -10,6 +10,8 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
+from .kernel_algebra import evaluate
+
 __all__ = ["PAIRWISE_NAMES", "KernelGram", "PairwiseGram", "PrecomputedGram", "make_gram"]
 
 PAIRWISE_NAMES = frozenset(PAIRWISE_KERNEL_FUNCTIONS)
@@ -47,11 +49,11 @@ class KernelGram:
 
     def square(self, X):
         """Return a fresh K(X, X) that the caller may overwrite."""
-        return _fresh(self.kernel(X))
+        return evaluate(self.kernel, X)
 
     def cross(self, X, Z):
         """Return K(X, Z)."""
-        return self.kernel(X, Z)
+        return evaluate(self.kernel, X, Z)
 
     def diagonal(self, X):
         """Return the diagonal of K(X, X) without forming it."""

@@ -313,7 +313,7 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Take over a solution as the fitted state."""
         self._solution = solution
         ndim = self._y_ndim
-        intercept = np.zeros(len(solution.noise_var)) if solution.beta is None else solution.beta[0]
+        intercept = solution.beta[0] if self.fit_intercept else np.zeros(len(solution.noise_var))
         self.alpha_ = per_target(solution.noise_ratio, ndim)
         self.dual_coef_ = self._shaped(solution.dual)
         self._primal_coef = None

@@ -66,7 +66,7 @@ class Solution:
         The variances and their ratio.
     range_dual : ndarray of shape (n, m)
         Dual coefficients on the range of K: predictions are K(X*, X) range_dual + F* beta.
-    beta : ndarray of shape (functions, m) or None
+    beta : ndarray of shape (functions, m)
         Coefficients of the mean functions.
     tuning : tuple of TuningResult
         How the variances came about.
@@ -77,7 +77,7 @@ class Solution:
     noise_var: np.ndarray
     signal_var: np.ndarray
     range_dual: np.ndarray
-    beta: np.ndarray | None
+    beta: np.ndarray
     tuning: tuple
 
     @property
@@ -99,7 +99,7 @@ class Solution:
     def effective_dof(self):
         """Effective degrees of freedom sum s/(s+g) + q, (m,)."""
         s = self.spectrum.s[:, None]
-        return (s / (s + self.noise_ratio)).sum(axis=0) + self.spectrum.n_mean
+        return (s / (s + self.noise_ratio)).sum(axis=0) + self.spectrum.rows.n_mean
 
     def dual_variance(self):
         """Return diag Cov[c | y] on the numerical range of K (Prop. 2.4 of Schirru et al.), (n, m).
@@ -116,7 +116,7 @@ class Solution:
             where=np.isfinite(self.noise_ratio) & (self.noise_ratio > 0),
         )
         in_range = self.spectrum.U_squared[:, len(self.spectrum.s) - len(s) :]
-        return self.spectrum.sqrt_weight**2 * (in_range @ q)
+        return self.spectrum.rows.sqrt_weight**2 * (in_range @ q)
 
     def leave_one_out(self):
         """Return the exact leave-one-out mean and variance of every row, (n, m) each, and who is absent.
@@ -128,12 +128,12 @@ class Solution:
         v = 1.0 / (1.0 + spectrum.s[:, None] / self.noise_ratio)
         Ry = (spectrum.U @ (v * rotated.y_tilde) + rotated.null_residual) * rotated.scale
         R_diag = spectrum.U_squared @ v + spectrum.null_leverage
-        w = spectrum.sqrt_weight
-        absent = w[:, 0] == 0
+        w = spectrum.rows.sqrt_weight
+        absent = ~spectrum.rows.present
         if (spectrum.freedom[~absent] <= UNDETERMINED).any():
             raise ValueError(
                 f"Leave-one-out is not defined: {(~absent).sum()} row(s) of positive weight determine "
-                f"{spectrum.n_mean} mean coefficient(s), and nothing is left without one of them. Fit at "
+                f"{spectrum.rows.n_mean} mean coefficient(s), and nothing is left without one of them. Fit at "
                 "least two rows, or use fit_intercept=False."
             )
         present = ~absent[:, None]
@@ -221,7 +221,7 @@ def _tune(rotated, criterion, bounds, shared):
         x_min,
         x_max,
         upper=np.inf if is_limit[1] else x_max,
-        tie=_TIE * rotated.spectrum.n_observations,
+        tie=_TIE * rotated.rows.n_observations,
     )
     names = {
         "interior": "interior",
@@ -272,7 +272,7 @@ def _search_range(spectrum, bounds):
 def numerical_ratio_range(spectrum):
     """Return the smallest and largest noise ratio that the spectrum resolves."""
     eps = np.finfo(np.float64).eps
-    smallest = max(spectrum.resolution, spectrum.n_observations * eps * spectrum.scale)
+    smallest = max(spectrum.resolution, spectrum.rows.n_observations * eps * spectrum.scale)
     return smallest, _LARGEST_RATIO * spectrum.scale
 
 

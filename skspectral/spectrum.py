@@ -15,32 +15,108 @@ from scipy.linalg.blas import dgemm
 
 from .exceptions import IndefiniteKernelError, RankDeficientBasisWarning
 
-__all__ = ["MeanSpace", "Rotated", "Spectrum"]
+__all__ = ["Rotated", "Rows", "Spectrum"]
 
 _EPS = np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True)
-class MeanSpace:
-    """Unpenalised mean functions on the weighted rows: F = Q R with Q orthonormal (n, q).
+class Rows:
+    """What is known of the rows before any kernel: weights and unpenalised mean functions.
+
+    A row of weight w >= 1 is w observations of unit precision, so that integer weights equal repeated
+    rows; a row of weight w < 1 is one observation of precision w; a row of weight 0 is absent.
+    Weights enter by scaling: K, y and F stand for W^1/2 K W^1/2, W^1/2 y and W^1/2 F everywhere.
 
     Attributes
     ----------
+    sqrt_weight : ndarray of shape (n, 1)
+        Square roots of the weights.
     Q : ndarray of shape (n, q)
-        Orthonormal basis of span(F).
-    R_inv : ndarray of shape (number of functions, q)
+        Orthonormal basis of span(F); q = 0 without mean functions.
+    R_inv : ndarray of shape (functions, q)
         F @ R_inv = Q; the pseudo-inverse of R where F has dependent columns.
-    KQ : ndarray of shape (n, q)
-        K Q, kept because K itself is overwritten by its decomposition.
     """
 
+    sqrt_weight: np.ndarray
     Q: np.ndarray
     R_inv: np.ndarray
-    KQ: np.ndarray
 
-    def coefficients(self, basis_part, dual):
-        """Return beta = R^-1 (Q'y - Q'K alpha), the mean's coefficients (functions, outputs)."""
-        return self.R_inv @ (basis_part - self.KQ.T @ dual)
+    @classmethod
+    def make(cls, n, basis=None, sample_weight=None):
+        """Return the rows of n samples with mean functions `basis` (n, functions) and weights (n,)."""
+        if sample_weight is None:
+            root = np.ones((n, 1))
+        else:
+            root = np.sqrt(np.asarray(sample_weight, dtype=np.float64)).reshape(n, 1)
+        if basis is None:
+            return cls(root, np.zeros((n, 0)), np.zeros((0, 0)))
+        return cls(root, *_orthonormal_basis(root * np.asarray(basis, dtype=np.float64)))
+
+    @property
+    def n_mean(self):
+        """Dimension q of the mean space."""
+        return self.Q.shape[1]
+
+    @cached_property
+    def present(self):
+        """Which rows have positive weight, (n,)."""
+        return self.sqrt_weight[:, 0] > 0
+
+    @cached_property
+    def multiplicity(self):
+        """Observations that each row stands for, max(1, w), or 0 for an absent row; shape (n, 1)."""
+        return np.where(self.present[:, None], np.maximum(self.sqrt_weight**2, 1.0), 0.0)
+
+    @cached_property
+    def n_observations(self):
+        """Number of observations, repeated ones counted."""
+        return float(self.multiplicity.sum())
+
+    @property
+    def n_free(self):
+        """Number of observations less q: the directions outside the mean space."""
+        return self.n_observations - self.n_mean
+
+    @property
+    def n_repeats(self):
+        """Observations beyond the first of each row, sum max(0, w - 1)."""
+        return self.n_observations - int(self.present.sum())
+
+    @cached_property
+    def half_log_precision(self):
+        """1/2 sum log min(1, w) over the rows present: the log Jacobian of the weighting."""
+        return float(np.log(np.minimum(self.sqrt_weight[self.present], 1.0)).sum())
+
+    def standardise(self, Y):
+        """Return the targets outside the mean space with unit mean square, their scale, and Q'y.
+
+        The scale is 1 and the target 0 where nothing but rounding is left.
+        """
+        Y = self.sqrt_weight * Y
+        # What a constant y leaves behind is rounding of Q(Q'y), a few ulp of its size.
+        negligible = np.abs(Y).max(axis=0, initial=0.0) * _EPS * max(32.0, np.sqrt(len(Y)))
+        basis_part = self.Q.T @ Y
+        Y = Y - self.Q @ basis_part
+        scale = _root_mean_square(Y, self.n_free)
+        varies = scale > negligible
+        Z = np.divide(Y, scale, out=np.zeros_like(Y), where=varies)
+        return Z, np.where(varies, scale, 1.0), basis_part
+
+    def project(self, K):
+        """Overwrite K by P W^1/2 K W^1/2 P with P = I - QQ', and return W^1/2 K W^1/2 Q.
+
+        A rank-2q update in place: with B = Q(Q'KQ)/2 - KQ it is K + QB' + BQ'.
+        """
+        if not np.array_equal(self.sqrt_weight, np.ones_like(self.sqrt_weight)):
+            K *= self.sqrt_weight
+            K *= self.sqrt_weight.T
+        KQ = K @ self.Q
+        if self.n_mean:
+            B = 0.5 * self.Q @ (self.Q.T @ KQ) - KQ
+            _add_outer(K, self.Q, B)
+            _add_outer(K, B, self.Q)
+        return KQ
 
 
 @dataclass(frozen=True)
@@ -89,7 +165,12 @@ class Rotated:
     @property
     def n_free(self):
         """Number of observations less the dimension of the mean space, n - q."""
-        return self.spectrum.n_free
+        return self.rows.n_free
+
+    @property
+    def rows(self):
+        """Weights and mean functions."""
+        return self.spectrum.rows
 
     @property
     def varies(self):
@@ -98,15 +179,13 @@ class Rotated:
 
     def log_jacobian(self, n):
         """Return the log Jacobian of n standardised coordinates, per output."""
-        return self.spectrum.half_log_precision - n * np.log(self.scale)
+        return self.rows.half_log_precision - n * np.log(self.scale)
 
     def targets(self):
         """Return y (n, m) again, 0 in absent rows."""
-        spectrum = self.spectrum
-        Y = (spectrum.U @ self.y_tilde + self.null_residual) * self.scale
-        if spectrum.mean is not None:
-            Y += spectrum.mean.Q @ self.basis_part
-        root = spectrum.sqrt_weight
+        Y = (self.spectrum.U @ self.y_tilde + self.null_residual) * self.scale
+        Y += self.rows.Q @ self.basis_part
+        root = self.rows.sqrt_weight
         return np.divide(Y, root, out=np.zeros_like(Y), where=root > 0)
 
     def select(self, outputs):
@@ -128,11 +207,8 @@ class Rotated:
 class Spectrum:
     """Eigendecomposition of A'KA = V diag(s) V' with U = A V, A a basis of the complement of the mean.
 
-    Weights enter by scaling: K, y and F stand for W^1/2 K W^1/2, W^1/2 y and W^1/2 F. A row of weight
-    w >= 1 is w observations of unit precision, so that integer weights equal repeated rows; a row of
-    weight w < 1 is one observation of precision w; a row of weight 0 is absent, a row of zeros in U.
-    Repeated observations add directions of eigenvalue 0 in which y has no component.
-    Make one with `from_gram` or `from_factor`.
+    K stands for W^1/2 K W^1/2. Absent rows are rows of zeros in U; repeated observations add directions
+    of eigenvalue 0 in which y has no component. Make one with `from_gram` or `from_factor`.
 
     Attributes
     ----------
@@ -145,18 +221,18 @@ class Spectrum:
     resolution : float
         n eps times a bound on the largest eigenvalue of K, or more where K itself is less exact: below
         it an eigenvalue is rounding.
-    sqrt_weight : ndarray of shape (n, 1)
-        Square roots of the weights.
-    mean : MeanSpace or None
-        The unpenalised mean functions.
+    rows : Rows
+        Weights and mean functions.
+    KQ : ndarray of shape (n, q)
+        K Q, kept because K itself is overwritten by its decomposition.
     """
 
     s: np.ndarray
     U: np.ndarray
     n_null: int
     resolution: float
-    sqrt_weight: np.ndarray
-    mean: MeanSpace | None
+    rows: Rows
+    KQ: np.ndarray
 
     @classmethod
     def from_gram(cls, K, basis=None, sample_weight=None, *, overwrite_K=False):
@@ -176,9 +252,9 @@ class Spectrum:
 
         Notes
         -----
-        The mean is deflated instead of projected out: with P = I - QQ', the matrix PKP + c QQ' has
-        eigenvectors Q at the eigenvalue c, chosen twice above all others, so the rest of its
-        eigenvectors are U. It is a rank-2q update of K in place; no second n x n matrix is made.
+        The mean is deflated: with P = I - QQ', the matrix PKP + c QQ' has eigenvectors Q at the
+        eigenvalue c, chosen twice above all others, so the rest of its eigenvectors are U. These are
+        rank-q updates of K in place; no second n x n matrix is made.
         """
         eps = np.finfo(K.dtype).eps if np.asarray(K).dtype == np.float32 else _EPS
         K = np.array(K, dtype=np.float64, order="C", copy=None if overwrite_K else True)
@@ -187,26 +263,19 @@ class Spectrum:
                 "The kernel matrix has NaN or infinite entries. Rescale the inputs or change the "
                 "kernel's parameters so that every k(x_i, x_j) is finite."
             )
-        sqrt_weight, present = _square_root_weights(sample_weight, K.shape[0])
-        if sample_weight is not None:
-            K *= sqrt_weight
-            K *= sqrt_weight.T
-        mean, mean_scale = None, 0.0
-        if basis is not None:
-            Q, R_inv = _orthonormal_basis(basis, sqrt_weight)
-            mean = MeanSpace(Q, R_inv, K @ Q)
-            mean_scale = np.linalg.norm(Q.T @ mean.KQ, 2) if Q.size else 0.0
-            _deflate(K, mean)
-        # Absent rows are zero rows of K; they leave the matrix, not only the result.
-        block = K if present.all() else K[np.ix_(present, present)]
+        rows = Rows.make(len(K), basis, sample_weight)
+        KQ = rows.project(K)
+        if rows.n_mean:
+            _add_outer(K, (2.0 * np.linalg.norm(K) or 1.0) * rows.Q, rows.Q)
+        whole = rows.present.all()
+        block = K if whole else K[np.ix_(rows.present, rows.present)]
         # The transpose of a C-ordered symmetric matrix is itself in LAPACK's order: no copy.
         s, V = eigh(block.T, overwrite_a=True, driver="evd", check_finite=False)
-        n_mean = 0 if mean is None else mean.Q.shape[1]
-        s, V = s[: len(s) - n_mean], V[:, : len(s) - n_mean]
-        U = V if present.all() else _scatter_rows(V, present)
-        bound = max(s.max(initial=0.0), 0.0) + mean_scale  # on the largest eigenvalue of K
-        resolution = _resolution(s, bound, present.sum(), eps)
-        return cls(np.where(s > resolution, s, 0.0), U, 0, resolution, sqrt_weight, mean)
+        s, V = s[: len(s) - rows.n_mean], V[:, : len(s) - rows.n_mean]
+        bound = max(s.max(initial=0.0), 0.0) + np.linalg.norm(rows.Q.T @ KQ)  # on the spectrum of K
+        resolution = _resolution(s, bound, len(block), eps)
+        U = V if whole else _scatter_rows(V, rows.present)
+        return cls(np.where(s > resolution, s, 0.0), U, 0, resolution, rows, KQ)
 
     @classmethod
     def from_factor(cls, Phi, basis=None, sample_weight=None):
@@ -222,62 +291,26 @@ class Spectrum:
         Phi = np.array(Phi, dtype=np.float64)
         if not np.isfinite(Phi).all():
             raise ValueError("The factor of the kernel matrix has NaN or infinite entries.")
-        sqrt_weight, present = _square_root_weights(sample_weight, Phi.shape[0])
-        Phi *= sqrt_weight
-        mean, n_mean, mean_scale = None, 0, 0.0
-        if basis is not None:
-            Q, R_inv = _orthonormal_basis(basis, sqrt_weight)
-            QPhi = Q.T @ Phi
-            mean, n_mean = MeanSpace(Q, R_inv, Phi @ QPhi.T), Q.shape[1]
-            mean_scale = np.linalg.norm(QPhi, 2) ** 2 if QPhi.size else 0.0
-            Phi -= Q @ QPhi
+        rows = Rows.make(len(Phi), basis, sample_weight)
+        Phi *= rows.sqrt_weight
+        QPhi = rows.Q.T @ Phi
+        KQ = Phi @ QPhi.T
+        Phi -= rows.Q @ QPhi
         U, root_s, _ = svd(Phi, full_matrices=False, overwrite_a=True, check_finite=False)
-        n = int(present.sum())
+        n, mean_size = int(rows.present.sum()), np.linalg.norm(QPhi)
         largest = root_s.max(initial=0.0)
         # Singular values resolve down to n eps relative to the largest, eigenvalues to its square:
         # the noise floor of the eigenvalues is far below that of a dense K.
-        kept = root_s > n * _EPS * max(largest, np.sqrt(mean_scale))
-        kept &= np.arange(len(root_s)) < n - n_mean
+        kept = root_s > n * _EPS * max(largest, mean_size)
+        kept &= np.arange(len(root_s)) < n - rows.n_mean
         s, U = root_s[kept][::-1] ** 2, np.ascontiguousarray(U[:, kept][:, ::-1])
-        resolution = n * _EPS * (largest**2 + mean_scale)
-        return cls(s, U, n - n_mean - len(s), resolution, sqrt_weight, mean)
-
-    @property
-    def n_mean(self):
-        """Dimension q of the mean space."""
-        return 0 if self.mean is None else self.mean.Q.shape[1]
-
-    @property
-    def n_free(self):
-        """Number of observations less q: the directions outside the mean space."""
-        return len(self.s) + self.n_null + self.n_repeats
-
-    @property
-    def n_observations(self):
-        """Number of observations, a row of weight w counting max(1, w) times."""
-        return self.n_free + self.n_mean
-
-    @cached_property
-    def multiplicity(self):
-        """Observations that each row stands for, max(1, w), or 0 for an absent row; shape (n, 1)."""
-        w = self.sqrt_weight**2
-        return np.where(w > 0, np.maximum(w, 1.0), 0.0)
-
-    @cached_property
-    def n_repeats(self):
-        """Observations beyond the first of each row, sum max(0, w - 1)."""
-        return float(np.maximum(self.sqrt_weight**2 - 1.0, 0.0).sum())
+        resolution = n * _EPS * (largest**2 + mean_size**2)
+        return cls(s, U, n - rows.n_mean - len(s), resolution, rows, KQ)
 
     @property
     def scale(self):
         """Largest eigenvalue, or 1 where all are 0."""
         return float(self.s[-1]) if len(self.s) and self.s[-1] > 0 else 1.0
-
-    @cached_property
-    def half_log_precision(self):
-        """1/2 sum log min(1, w) over the rows present: the log Jacobian of the weighting."""
-        root = self.sqrt_weight[self.sqrt_weight > 0]
-        return float(np.log(np.minimum(root, 1.0)).sum())
 
     @cached_property
     def U_squared(self):
@@ -290,9 +323,8 @@ class Spectrum:
         if self.n_null == 0:
             return np.zeros((1, 1))
         leverage = self.U_squared.sum(axis=1, keepdims=True)
-        if self.mean is not None:
-            leverage += (self.mean.Q**2).sum(axis=1, keepdims=True)
-        return np.clip(1.0 - leverage, 0.0, 1.0) * (self.sqrt_weight > 0)
+        leverage += (self.rows.Q**2).sum(axis=1, keepdims=True)
+        return np.clip(1.0 - leverage, 0.0, 1.0) * self.rows.present[:, None]
 
     @cached_property
     def freedom(self):
@@ -301,29 +333,19 @@ class Spectrum:
 
     def rotate(self, Y):
         """Return the targets Y (n, m) in the eigenbasis, O(n r m)."""
-        Y = self.sqrt_weight * Y
-        size = np.abs(Y).max(axis=0, initial=0.0)
-        basis_part = np.zeros((self.n_mean, Y.shape[1]))
-        if self.mean is not None:
-            basis_part = self.mean.Q.T @ Y
-            Y = Y - self.mean.Q @ basis_part
-        # What a constant y leaves behind is rounding of Q(Q'y), a few ulp of its size.
-        negligible = size * _EPS * max(32.0, np.sqrt(len(Y)))
-        scale = _root_mean_square(Y, self.n_free)
-        varies = scale > negligible
-        Z = np.divide(Y, scale, out=np.zeros_like(Y), where=varies)
+        Z, scale, basis_part = self.rows.standardise(Y)
         y_tilde = self.U.T @ Z
         null_residual = np.zeros((1, 1))
-        null_energy = np.zeros((1, Y.shape[1]))
+        null_energy = np.zeros((1, Z.shape[1]))
         if self.n_null:
             # the residual vector, not z'z - y~'y~: that cancels when z is nearly in span(U)
             null_residual = Z - self.U @ y_tilde
             null_energy = (null_residual**2).sum(axis=0, keepdims=True)
         return Rotated(
             s=np.append(self.s, 0.0),
-            count=np.append(np.ones_like(self.s), self.n_null + self.n_repeats),
+            count=np.append(np.ones_like(self.s), self.n_null + self.rows.n_repeats),
             energy=np.concatenate([y_tilde**2, null_energy]),
-            scale=np.where(varies, scale, 1.0),
+            scale=scale,
             y_tilde=y_tilde,
             null_residual=null_residual,
             basis_part=basis_part,
@@ -333,18 +355,17 @@ class Spectrum:
     def dual(self, rotated, noise_ratio):
         """Return W^1/2 U y~/(s+g), the dual coefficients on the range of K, (n, m), in the units of y."""
         weights = rotated.y_tilde / (self.s[:, None] + noise_ratio)
-        return self.sqrt_weight * (self.U @ weights) * rotated.scale
+        return self.rows.sqrt_weight * (self.U @ weights) * rotated.scale
 
     def null_dual(self, rotated, noise_ratio):
         """Return W^1/2 (null part of y)/g, which belongs to the dual coefficients but predicts nothing."""
-        return self.sqrt_weight * rotated.null_residual / noise_ratio * rotated.scale
+        return self.rows.sqrt_weight * rotated.null_residual / noise_ratio * rotated.scale
 
     def mean_coefficients(self, rotated, dual):
-        """Return beta (functions, m) belonging to `dual`, or None without a mean."""
-        if self.mean is None:
-            return None
-        weighted = np.divide(dual, self.sqrt_weight, out=np.zeros_like(dual), where=self.sqrt_weight > 0)
-        return self.mean.coefficients(rotated.basis_part, weighted)
+        """Return beta = R^-1 (Q'y - Q'K alpha) belonging to `dual`, (functions, m)."""
+        root = self.rows.sqrt_weight
+        unweighted = np.divide(dual, root, out=np.zeros_like(dual), where=root > 0)
+        return self.rows.R_inv @ (rotated.basis_part - self.KQ.T @ unweighted)
 
     def project(self, K_cross, prior, basis=None):
         """Return the geometry of new points: rotated cross-covariances, prior variances and mean leverage.
@@ -371,14 +392,14 @@ class Spectrum:
         -----
         h = f*'(F'F)^-1 F' = z'Q' with z = R^-T f*, so K h' = (KQ) z (maths 4).
         """
-        k = self.sqrt_weight * K_cross.T
-        if self.mean is None:
+        rows = self.rows
+        k = rows.sqrt_weight * K_cross.T
+        if rows.n_mean == 0:
             return self.U.T @ k, prior, np.zeros_like(prior)
-        mean, joint = self.mean, np.ndim(prior) == 2
-        z = mean.R_inv.T @ basis.T
-        hk, Kh = mean.Q.T @ k, mean.KQ @ z
-        hKh = mean.Q.T @ Kh
-        if joint:
+        z = rows.R_inv.T @ basis.T
+        hk, Kh = rows.Q.T @ k, self.KQ @ z
+        hKh = rows.Q.T @ Kh
+        if np.ndim(prior) == 2:
             prior = prior - z.T @ hk - hk.T @ z + z.T @ hKh
             leverage = z.T @ z
         else:
@@ -387,17 +408,8 @@ class Spectrum:
         return self.U.T @ (k - Kh), prior, leverage
 
 
-def _square_root_weights(sample_weight, n):
-    """Return sqrt(w) as a column, and which rows are present."""
-    if sample_weight is None:
-        return np.ones((n, 1)), np.ones(n, dtype=bool)
-    root = np.sqrt(np.asarray(sample_weight, dtype=np.float64)).reshape(n, 1)
-    return root, root[:, 0] > 0
-
-
-def _orthonormal_basis(basis, sqrt_weight):
-    """Return Q, R_inv with (W^1/2 F) R_inv = Q, dropping directions that the rows do not determine."""
-    F = sqrt_weight * np.asarray(basis, dtype=np.float64)
+def _orthonormal_basis(F):
+    """Return Q, R_inv with F R_inv = Q, dropping directions that the rows do not determine."""
     Q, size, Vt = svd(F, full_matrices=False)
     kept = size > max(F.shape) * _EPS * size.max(initial=0.0)
     if kept.sum() < F.shape[1]:
@@ -405,19 +417,14 @@ def _orthonormal_basis(basis, sqrt_weight):
             f"Only {kept.sum()} of {F.shape[1]} mean functions can be told apart on {F.shape[0]} rows; "
             "the shortest coefficient vector is used. Give more rows or fewer functions.",
             RankDeficientBasisWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return np.ascontiguousarray(Q[:, kept]), Vt[kept].T / size[kept]
 
 
-def _deflate(K, mean):
-    """Overwrite K by PKP + c QQ' with P = I - QQ' and c well above the spectrum of PKP."""
-    Q, KQ = mean.Q, mean.KQ
-    B = 0.5 * Q @ (Q.T @ KQ) - KQ
-    for left, right in ((Q, B), (B, Q)):
-        dgemm(1.0, left, right, beta=1.0, c=K.T, trans_b=True, overwrite_c=True)
-    shift = 2.0 * np.linalg.norm(K) or 1.0
-    dgemm(shift, Q, Q, beta=1.0, c=K.T, trans_b=True, overwrite_c=True)
+def _add_outer(K, A, B):
+    """Add A B' to a C-ordered symmetric sum in place (as its transpose B A', in BLAS's order)."""
+    dgemm(1.0, B, A, beta=1.0, c=K.T, trans_b=True, overwrite_c=True)
 
 
 def _resolution(s, bound, n, eps):

@@ -35,8 +35,8 @@ def test_both_routes_diagonalise_the_projected_weighted_matrix(seed, q, weighted
         assert np.abs(F.T @ U).max() < 1e-12 * n
         assert (s >= 0).all()
         extra = 0.0 if weight is None else np.maximum(weight - 1, 0).sum()
-        assert spectrum.n_free == pytest.approx(n - q + extra)
-        assert spectrum.n_mean == q
+        assert spectrum.rows.n_free == pytest.approx(n - q + extra)
+        assert spectrum.rows.n_mean == q
 
 
 @given(st.integers(0, 10**6), st.integers(0, 2), st.booleans())
@@ -47,8 +47,8 @@ def test_rotation_keeps_length_and_gives_the_targets_back(seed, q, weighted):
         Spectrum.from_factor(Phi, basis, weight),
     ):
         rotated = spectrum.rotate(Y)
-        assert np.allclose(rotated.energy.sum(axis=0), spectrum.n_free)  # unit mean square
-        assert rotated.count.sum() == pytest.approx(spectrum.n_free)
+        assert np.allclose(rotated.energy.sum(axis=0), spectrum.rows.n_free)  # unit mean square
+        assert rotated.count.sum() == pytest.approx(spectrum.rows.n_free)
         assert np.allclose(rotated.targets(), Y)
 
 
@@ -73,8 +73,8 @@ def test_zero_weight_is_an_absent_row(rng):
     assert np.allclose(whole.s, part.s, rtol=1e-10, atol=1e-13)
     assert not whole.U[~kept].any()
     assert np.allclose(whole.rotate(Y).energy, part.rotate(Y[kept]).energy)
-    assert whole.n_observations == pytest.approx(part.n_observations)
-    assert whole.half_log_precision == pytest.approx(part.half_log_precision)
+    assert whole.rows.n_observations == pytest.approx(part.rows.n_observations)
+    assert whole.rows.half_log_precision == pytest.approx(part.rows.half_log_precision)
 
 
 def test_negative_eigenvalues_within_rounding_are_clipped_and_beyond_it_refused(rng):
@@ -107,7 +107,7 @@ def test_more_mean_functions_than_rows_warn_and_use_the_shortest_coefficients(rn
         spectrum = Spectrum.from_gram(np.eye(3), basis)
     y = rng.normal(size=(3, 1))
     rotated = spectrum.rotate(y)
-    assert spectrum.n_free == 0
+    assert spectrum.rows.n_free == 0
     beta = spectrum.mean_coefficients(rotated, spectrum.dual(rotated, np.ones(1)))
     assert np.allclose(beta, np.linalg.pinv(basis) @ y)
 

@@ -16,7 +16,7 @@ def gcv_terms(rotated, x):
     v = shrinkage(rotated.s, x)
     u = 1.0 - v
     v2, vu = v**2, v * u
-    n, e, c = rotated.spectrum.n_observations, rotated.energy, rotated.count
+    n, e, c = rotated.rows.n_observations, rotated.energy, rotated.count
     T, T1, T2 = count_sum(v, c), count_sum(vu, c), count_sum(vu * (u - v), c)
     T = np.maximum(T, np.finfo(np.float64).tiny)  # 0 only where no direction is left at all
     return Terms(

@@ -50,8 +50,8 @@ class Residuals:
 def loo_residuals(rotated, x):
     """Return the `Residuals` over the rows that the other observations determine, and their multiplicity."""
     spectrum = rotated.spectrum
-    share = 1.0 / np.maximum(spectrum.multiplicity, 1.0)  # of a row's weight that is left out
-    rows = ((1.0 - share + share * spectrum.freedom) * spectrum.multiplicity > UNDETERMINED)[:, 0]
+    share = 1.0 / np.maximum(rotated.rows.multiplicity, 1.0)  # of a row's weight that is left out
+    rows = ((1.0 - share + share * spectrum.freedom) * rotated.rows.multiplicity > UNDETERMINED)[:, 0]
     U, U_squared, share = spectrum.U, spectrum.U_squared, share[rows][:, None]
     if not rows.all():
         U, U_squared = U[rows], U_squared[rows]
@@ -64,7 +64,7 @@ def loo_residuals(rotated, x):
     if spectrum.n_null:
         numerators[0] += rotated.null_residual[rows][:, None, :]
         denominators[0] += share * spectrum.null_leverage[rows][:, None, :]
-    return Residuals(*numerators, *denominators, spectrum.multiplicity[rows][:, None])
+    return Residuals(*numerators, *denominators, rotated.rows.multiplicity[rows][:, None])
 
 
 def loo_terms(rotated, x):

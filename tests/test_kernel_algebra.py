@@ -1,0 +1,75 @@
+"""Kernel values against scikit-learn's, derivatives against its tensor and against differences."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    PairwiseKernel,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from skspectral.kernel_algebra import contract, evaluate
+
+ARD = [0.7, 1.3, 2.9]
+KERNELS = [
+    RBF(0.8),
+    RBF(ARD),
+    RBF(ARD, "fixed") * RBF(2.0),
+    *(Matern(0.9, nu=nu) for nu in (0.5, 1.5, 2.5, np.inf)),
+    *(Matern(ARD, nu=nu) for nu in (0.5, 1.5, 2.5, np.inf)),
+    Matern(ARD, nu=0.8),
+    RationalQuadratic(1.2, 0.6),
+    RationalQuadratic(1.2, 0.6, alpha_bounds="fixed"),
+    DotProduct(0.7),
+    ExpSineSquared(1.4, 3.1),
+    ConstantKernel(2.0) * RBF(ARD),
+    RBF(1.0) * ConstantKernel(2.0, "fixed"),
+    ConstantKernel(0.5) * RBF(1.0) + ConstantKernel(2.0) * ExpSineSquared(1.0, 4.0) + WhiteKernel(0.3),
+    Matern(ARD, nu=1.5) * DotProduct(1.0) + RationalQuadratic(2.0, 1.0),
+    (RBF(1.0) + DotProduct(0.5)) ** 2,
+    PairwiseKernel(gamma=0.5, metric="laplacian") * RBF(1.0),
+]
+
+
+@pytest.fixture
+def inputs(rng):
+    X = rng.normal(size=(17, 3))
+    X[5] = X[4]  # a repeated row: distances of exactly 0 off the diagonal
+    return X + 10.0, rng.normal(size=(6, 3)) + 10.0
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_values_are_scikit_learns(kernel, inputs):
+    X, Z = inputs
+    assert np.allclose(evaluate(kernel, X), kernel(X), rtol=1e-12, atol=1e-12)
+    assert np.allclose(evaluate(kernel, X, Z), kernel(X, Z), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_contraction_equals_the_tensor(kernel, inputs, rng):
+    X, _ = inputs
+    G = rng.normal(size=(len(X), len(X)))
+    G += G.T
+    expected = np.einsum("ij,ijp->p", G, kernel(X, eval_gradient=True)[1])
+    assert np.allclose(contract(kernel, G, X), expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_contraction_between_two_sets_equals_differences(kernel, inputs, rng):
+    X, Z = inputs
+    G = rng.normal(size=(len(X), len(Z)))
+    h, expected = 1e-5, []
+    for step in h * np.eye(kernel.n_dims):
+        ahead, behind = (kernel.clone_with_theta(kernel.theta + s * step)(X, Z) for s in (1, -1))
+        expected.append(np.sum(G * (ahead - behind)) / (2 * h))
+    assert np.allclose(contract(kernel, G, X, Z), expected, rtol=1e-6, atol=1e-7)
+
+
+def test_a_kernel_without_free_parameters_has_an_empty_gradient(inputs):
+    X, _ = inputs
+    assert contract(RBF(1.0, "fixed"), np.eye(len(X)), X).shape == (0,)
