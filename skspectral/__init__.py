@@ -5,6 +5,7 @@ from importlib.metadata import version
 from .exceptions import (
     DegenerateCriterionWarning,
     IndefiniteKernelError,
+    KernelBoundWarning,
     RankDeficientBasisWarning,
 )
 from .gaussian_process import SpectralGPRegressor
@@ -17,6 +18,7 @@ __version__ = version("skspectral")
 __all__ = [
     "DegenerateCriterionWarning",
     "IndefiniteKernelError",
+    "KernelBoundWarning",
     "RankDeficientBasisWarning",
     "SpectralGPRegressor",
     "SpectralKernelRidge",

@@ -1,6 +1,11 @@
 """Errors and warnings that a caller may want to catch by name."""
 
-__all__ = ["DegenerateCriterionWarning", "IndefiniteKernelError", "RankDeficientBasisWarning"]
+__all__ = [
+    "DegenerateCriterionWarning",
+    "IndefiniteKernelError",
+    "KernelBoundWarning",
+    "RankDeficientBasisWarning",
+]
 
 
 class IndefiniteKernelError(ValueError):
@@ -32,3 +37,7 @@ class DegenerateCriterionWarning(UserWarning):
 
 class RankDeficientBasisWarning(UserWarning):
     """Some mean functions cannot be told apart on the given rows; the shortest solution is used."""
+
+
+class KernelBoundWarning(UserWarning):
+    """Learned kernel parameters ended at a bound of their range."""

@@ -1,16 +1,22 @@
 """Gaussian process regression with its variances tuned from one decomposition."""
 
+import warnings
+from numbers import Integral
+
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context, clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteKernel
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .criteria import CRITERIA
+from .exceptions import KernelBoundWarning
 from .gram import make_gram
-from .kernel_parts import split_kernel
+from .kernel_parts import parameter_names, split_kernel
+from .learning import Task, learn, learn_with, profiled_evidence
+from .priors import read_priors
 from .solution import VarianceBounds, solve
 from .spectrum import Spectrum
 from .validation import as_columns, check_weights, per_target
@@ -19,7 +25,7 @@ __all__ = ["SpectralGPRegressor"]
 
 
 class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """Gaussian process regression whose noise and signal variances are tuned exactly, per output.
+    """Gaussian process regression: variances tuned exactly for every output, kernel parameters learned.
 
     The model is y = beta + f + e with f ~ N(0, signal_variance * K) and e ~ N(0, noise_variance / w).
     The kernel matrix is factorised once and both variances follow at O(n) per trial value, by a
@@ -37,15 +43,28 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     fit_intercept : bool, default=True
         Whether to include an unpenalised constant mean; its uncertainty is part of the predictions
         and the evidence is then the restricted one (REML).
-    optimizer : None, default=None
-        None keeps the kernel's parameters; the variances are tuned all the same.
+    optimizer : "default", callable or None, default="default"
+        How the kernel's free parameters are learned. "default" descends along the analytic gradient of
+        the profiled criterion, from few rows to all of them. A callable has scikit-learn's signature,
+        ``optimizer(obj_func, initial_theta, bounds) -> (theta, value)``. None keeps the parameters; the
+        variances are tuned all the same.
+    n_restarts_optimizer : int, default=0
+        Further starts, drawn log-uniformly within the bounds; the best end is kept.
+    priors : dict, default=None
+        Frozen :mod:`scipy.stats` distributions by parameter name, "noise_variance" and "signal_variance"
+        included ("length_scale" stands for every parameter of that name): the criterion times their
+        densities is maximised (MAP2).
     copy_X_train : bool, default=True
         Whether a copy of X is kept for predictions, or X itself.
+    verbose : int, default=0
+        1 prints a line for every outer step: rows, log criterion, parameters.
+    random_state : int, RandomState instance or None, default=None
+        Source of the restarts; nothing else is random.
 
     Attributes
     ----------
     kernel_ : Kernel or "precomputed"
-        The kernel of unit variance without noise.
+        The learned kernel, of unit variance and without noise.
     noise_variance_, signal_variance_ : float or ndarray of shape (n_targets,)
         The tuned variances.
     log_marginal_likelihood_value_ : float
@@ -61,7 +80,7 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     X_train_ : array-like of shape (n_samples, n_features)
         Training inputs.
     n_decompositions_ : int
-        How many matrices were factorised.
+        How many matrices were factorised, those of subsets of the rows included.
     n_features_in_ : int
         Number of features seen in fit.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -70,7 +89,14 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     See Also
     --------
     SpectralKernelRidge : The same model as a ridge regression, with sparse inputs.
-    sklearn.gaussian_process.GaussianProcessRegressor : Learns variances by gradient steps.
+    sklearn.gaussian_process.GaussianProcessRegressor : Learns variances by gradient steps too.
+
+    Notes
+    -----
+    With y~ = U'y and eigenvalues s of K, -2 log evidence = n log(sum y~^2/(s+g)) + sum log(s+g) + const at
+    the best signal variance, g the ratio of noise to signal variance: one variable for each output. The
+    kernel's parameters theta minimise the sum over outputs of that minimum. Constants that multiply the
+    whole kernel are part of the signal variance.
 
     References
     ----------
@@ -97,8 +123,12 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         "kernel": [Kernel, StrOptions({"precomputed"}), None],
         "criterion": [StrOptions(set(CRITERIA))],
         "fit_intercept": ["boolean"],
-        "optimizer": [None],
+        "optimizer": [StrOptions({"default"}), callable, None],
+        "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
+        "priors": [dict, None],
         "copy_X_train": ["boolean"],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -107,14 +137,22 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         *,
         criterion="evidence",
         fit_intercept=True,
-        optimizer=None,
+        optimizer="default",
+        n_restarts_optimizer=0,
+        priors=None,
         copy_X_train=True,
+        verbose=0,
+        random_state=None,
     ):
         self.kernel = kernel
         self.criterion = criterion
         self.fit_intercept = fit_intercept
         self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.priors = priors
         self.copy_X_train = copy_X_train
+        self.verbose = verbose
+        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
@@ -136,13 +174,20 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._input_rules)
         weight = check_weights(sample_weight, X)
-        self.kernel_, self._bounds = self._starting_point(X, weight)
+        start, self._bounds, ratio_start = self._starting_point(X, weight)
+        theta_prior, self._variance_prior = self._read_priors(start)
         self._y_ndim = y.ndim
         self.X_train_ = np.copy(X) if self.copy_X_train else X
-        self.spectrum_ = self._decompose(self.kernel_, weight)
-        self.n_decompositions_ = 1
-        solution = solve(self.spectrum_.rotate(as_columns(y)), CRITERIA[self.criterion], self._bounds)
-        return self._adopt(solution)
+        Y = as_columns(y)
+        criterion = CRITERIA[self.criterion]
+        self.kernel_, self.n_decompositions_, spectrum = start, 0, None
+        if self._learns(start):
+            spectrum = self._learn(self._task(start, Y, weight, criterion, theta_prior, ratio_start))
+        if spectrum is None or len(spectrum.U) < len(Y):  # rows of weight 0 are not learned from
+            spectrum = self._decompose(self.kernel_, weight)
+            self.n_decompositions_ += 1
+        self.spectrum_ = spectrum
+        return self._adopt(solve(spectrum.rotate(Y), criterion, self._bounds, prior=self._variance_prior))
 
     def predict(self, X, return_std=False, return_cov=False, include_noise=True, K_test_diag=None):
         """Predict the mean and, on request, the standard deviation or covariance.
@@ -216,25 +261,35 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         ]
         return np.stack(draws, axis=1)
 
-    def log_marginal_likelihood(self, theta=None):
+    def log_marginal_likelihood(self, theta=None, eval_gradient=False):
         """Return the log (restricted) evidence, maximised over the variances, summed over outputs.
 
         Parameters
         ----------
         theta : array-like of shape (n_kernel_params,), default=None
-            Log parameters of `kernel_`; None means the fitted ones.
+            Logarithms of the free parameters of `kernel_`, as in scikit-learn; None means the fitted ones.
+        eval_gradient : bool, default=False
+            Whether to return the gradient by theta too. It is that of the maximised value: the variances
+            move along with theta.
 
         Returns
         -------
-        float
+        value : float
+        gradient : ndarray of shape (n_kernel_params,)
+            Only with `eval_gradient`.
         """
         check_is_fitted(self)
         if theta is None:
+            if eval_gradient:
+                raise ValueError("The gradient needs a theta: pass theta=model.kernel_.theta.")
             return self.log_marginal_likelihood_value_
-        kernel = self.kernel_.clone_with_theta(np.asarray(theta, dtype=np.float64))
+        if self._is_precomputed:
+            raise ValueError("kernel='precomputed' has no parameters theta; call without arguments.")
+        theta = np.asarray(theta, dtype=np.float64)
         weight = self.spectrum_.rows.sqrt_weight[:, 0] ** 2
-        rotated = self._decompose(kernel, weight).rotate(self._solution.rotated.targets())
-        return float(solve(rotated, CRITERIA["evidence"], self._bounds).log_evidence.sum())
+        Y = self._solution.rotated.targets()
+        value, gradient = profiled_evidence(self._task(self.kernel_, Y, weight, CRITERIA["evidence"]), theta)
+        return (value, gradient) if eval_gradient else value
 
     def loo_predict(self, return_std=False):
         """Predict every training row from all the others, exactly and without refitting.
@@ -316,13 +371,84 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return {"dtype": np.float64} if vectors else {"dtype": None, "ensure_2d": False}
 
     def _starting_point(self, X, weight):
-        """Return the core kernel and the bounds of both variances."""
+        """Return the core kernel, the bounds of both variances, and their ratio where both are given."""
         if self._is_precomputed:
-            return self.kernel, VarianceBounds()
+            return self.kernel, VarianceBounds(), None
         if self.kernel is None:
-            return _default_kernel(X, weight), VarianceBounds()
+            return _default_kernel(X, weight), VarianceBounds(), None
         parts = split_kernel(clone(self.kernel))
-        return parts.core, VarianceBounds(parts.noise_bounds, parts.signal_bounds)
+        given = parts.noise_start is not None and parts.signal_start is not None
+        ratio = parts.noise_start / parts.signal_start if given else None
+        return parts.core, VarianceBounds(parts.noise_bounds, parts.signal_bounds), ratio
+
+    def _read_priors(self, kernel):
+        """Return the priors of theta and of the variances, refusing bad ones before any work."""
+        if self._is_precomputed and self.priors:
+            unknown = set(self.priors) - {"noise_variance", "signal_variance"}
+            if unknown:
+                raise ValueError(
+                    f"kernel='precomputed' has no parameters, but priors names {sorted(unknown)}."
+                )
+            kernel = ConstantKernel(1.0, "fixed")
+        theta_prior, variance_prior = read_priors(self.priors, kernel, self._bounds)
+        if self.priors and not CRITERIA[self.criterion].is_density:
+            densities = sorted(name for name, c in CRITERIA.items() if c.is_density)
+            raise ValueError(
+                f"priors need a criterion that is a density ({', '.join(densities)}), got {self.criterion!r}."
+            )
+        return theta_prior, variance_prior
+
+    def _learns(self, kernel):
+        return self.optimizer is not None and not self._is_precomputed and kernel.n_dims > 0
+
+    def _task(self, kernel, Y, weight, criterion, theta_prior=None, ratio_start=None):
+        """Return what is learned from: the rows of positive weight."""
+        present = np.ones(len(Y), dtype=bool) if weight is None else weight > 0
+        return Task(
+            X=self.X_train_[present],
+            Y=Y[present],
+            weight=None if weight is None else weight[present],
+            basis=np.ones((present.sum(), 1)) if self.fit_intercept else None,
+            kernel=kernel,
+            criterion=criterion,
+            bounds=self._bounds,
+            variance_prior=self._variance_prior,
+            theta_prior=theta_prior,
+            ratio_start=ratio_start,
+        )
+
+    def _learn(self, task):
+        """Set `kernel_` to the best of all starts, count the factorisations and return the last spectrum."""
+        bounds = task.kernel.bounds
+        starts = [task.kernel.theta]
+        if self.n_restarts_optimizer:
+            if not np.isfinite(bounds).all():
+                raise ValueError(
+                    "n_restarts_optimizer > 0 draws starts within the bounds, which must be finite; got "
+                    f"{dict(zip(parameter_names(task.kernel), np.exp(bounds).tolist(), strict=True))}."
+                )
+            rng = check_random_state(self.random_state)
+            starts += [rng.uniform(*bounds.T) for _ in range(self.n_restarts_optimizer)]
+        if callable(self.optimizer):
+            ends = [learn_with(self.optimizer, task, theta, bounds) for theta in starts]
+        else:
+            report = self._print_step if self.verbose else None
+            ends = [learn(task, theta, bounds, report=report) for theta in starts]
+        best = min(ends, key=lambda end: end.value)
+        self.kernel_ = task.kernel.clone_with_theta(best.theta)
+        self.n_decompositions_ += sum(end.n_decompositions for end in ends)
+        _warn_at_bounds(self.kernel_)
+        return best.spectrum
+
+    @staticmethod
+    def _print_step(n_rows, step, theta, value, variances):
+        parameters, noise, signal = (
+            " ".join(f"{v:.4g}" for v in values) for values in (np.exp(theta), *variances)
+        )
+        print(
+            f"[SpectralGPRegressor] rows {n_rows}, step {step}: objective {value:.8g}, "
+            f"parameters {parameters}, noise {noise}, signal {signal}"
+        )
 
     def _decompose(self, kernel, weight):
         K = make_gram(kernel).square(self.X_train_)
@@ -375,6 +501,23 @@ def _default_kernel(X, weight):
     centred = X - np.average(X, axis=0, weights=weight)
     length = float(np.sqrt(np.average(centred**2, axis=0, weights=weight).sum())) or 1.0
     return RBF(length, (1e-3 * length, 1e3 * length))
+
+
+def _warn_at_bounds(kernel):
+    """Warn once, naming every parameter that ended at a bound."""
+    rows = zip(parameter_names(kernel), kernel.theta, kernel.bounds, strict=True)
+    stuck = [
+        f"{name} = {np.exp(value):.4g} ({'lower' if abs(value - low) < abs(value - high) else 'upper'} bound)"
+        for name, value, (low, high) in rows
+        if min(abs(value - low), abs(value - high)) < 1e-6
+    ]
+    if stuck:
+        warnings.warn(
+            f"Learned kernel parameters ended at a bound: {', '.join(stuck)}. Widen the bounds, or fix the "
+            "parameter if the bound is meant.",
+            KernelBoundWarning,
+            stacklevel=4,
+        )
 
 
 def _squeeze_single(values):

@@ -12,7 +12,7 @@ from operator import add, mul
 import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Product, Sum, WhiteKernel
 
-__all__ = ["KernelParts", "split_kernel"]
+__all__ = ["KernelParts", "parameter_names", "split_kernel"]
 
 _ANYTHING = (0.0, np.inf)
 
@@ -41,26 +41,73 @@ class KernelParts:
 def split_kernel(kernel):
     """Return the `KernelParts` of a sklearn kernel.
 
-    A sum's top-level ``WhiteKernel`` terms are the noise; if one other term is left, the
-    ``ConstantKernel`` factors of its product are the signal variance.
+    ``WhiteKernel`` terms of the sum are the noise. If one other term is left, the ``ConstantKernel``
+    factors of its product are the signal variance (looking through brackets, ``C * (k + W)``). If several
+    are left and each has a constant, the first constant is the signal variance and the others become
+    relative to it, so that no two parameters rescale the same thing.
     """
     terms = _flatten(kernel, Sum)
-    noise = [t for t in terms if isinstance(t, WhiteKernel)]
-    rest = [t for t in terms if not isinstance(t, WhiteKernel)]
+    noise = [_parameter(t, "noise_level") for t in terms if isinstance(t, WhiteKernel)]
+    rest = [_factor(t) for t in terms if not isinstance(t, WhiteKernel)]
     if not rest:
         raise ValueError(
             f"The kernel {kernel} is noise only. Add a kernel for the signal, for example "
             "RBF() + WhiteKernel(), or leave kernel=None."
         )
-    noise_start, noise_bounds = _combine(noise, "noise_level", add)
-    if len(rest) > 1:
-        return KernelParts(reduce(add, rest), None, _ANYTHING, noise_start, noise_bounds)
-    factors = _flatten(rest[0], Product)
-    constants = [f for f in factors if isinstance(f, ConstantKernel)]
+    (signal, core), *others = rest
+    if others and signal is not None and all(constant is not None for constant, _ in others):
+        core = reduce(add, [core] + [_relative(constant, signal) * k for constant, k in others])
+    elif others:
+        core, signal = reduce(add, [k if c is None else _constant_kernel(c) * k for c, k in rest]), None
+    elif isinstance(core, Sum):
+        return _nested(split_kernel(core), signal, noise)
+    return _assemble(core, signal, noise)
+
+
+def _nested(inner, signal, noise):
+    """Return the parts of signal * inner + noise."""
+    if signal is not None and inner.noise_start is not None:
+        scaled = (inner.noise_start, *inner.noise_bounds)
+        noise = [*noise, tuple(map(mul, signal, scaled))]
+    elif inner.noise_start is not None:
+        noise = [*noise, (inner.noise_start, *inner.noise_bounds)]
+    if inner.signal_start is not None:
+        own = (inner.signal_start, *inner.signal_bounds)
+        signal = own if signal is None else tuple(map(mul, signal, own))
+    return _assemble(inner.core, signal, noise)
+
+
+def _assemble(core, signal, noise):
+    noise_total = tuple(map(sum, zip(*noise, strict=True))) if noise else None
+    noise_start, noise_bounds = _start_and_bounds(noise_total)
+    signal_start, signal_bounds = _start_and_bounds(signal)
+    return KernelParts(core, signal_start, signal_bounds, noise_start, noise_bounds)
+
+
+def _start_and_bounds(triple):
+    if triple is None:
+        return None, _ANYTHING
+    value, low, high = map(float, triple)
+    return value, (low, high)
+
+
+def _factor(term):
+    """Return the joint (value, low, high) of a product's constants, None without any, and the rest."""
+    factors = _flatten(term, Product)
+    constants = [_parameter(f, "constant_value") for f in factors if isinstance(f, ConstantKernel)]
     others = [f for f in factors if not isinstance(f, ConstantKernel)]
     core = reduce(mul, others) if others else ConstantKernel(1.0, "fixed")
-    signal_start, signal_bounds = _combine(constants, "constant_value", mul)
-    return KernelParts(core, signal_start, signal_bounds, noise_start, noise_bounds)
+    return (tuple(map(np.prod, zip(*constants, strict=True))) if constants else None), core
+
+
+def _relative(constant, reference):
+    value, low, high = constant[0] / reference[0], constant[1] / reference[2], constant[2] / reference[1]
+    return _constant_kernel((value, low, high))
+
+
+def _constant_kernel(triple):
+    value, low, high = map(float, triple)
+    return ConstantKernel(value, "fixed" if low == high else (low, high))
 
 
 def _flatten(kernel, operator):
@@ -69,18 +116,20 @@ def _flatten(kernel, operator):
     return [kernel]
 
 
-def _combine(kernels, name, operation):
-    """Return the joint value and bounds of parameters that are added or multiplied."""
-    if not kernels:
-        return None, _ANYTHING
-    values, lows, highs = zip(*(_value_and_bounds(k, name) for k in kernels), strict=True)
-    return reduce(operation, values), (reduce(operation, lows), reduce(operation, highs))
-
-
-def _value_and_bounds(kernel, name):
+def _parameter(kernel, name):
+    """Return (value, low, high) of a kernel's parameter; all equal where it is fixed."""
     value = float(getattr(kernel, name))
     hyperparameter = getattr(kernel, f"hyperparameter_{name}")
     if hyperparameter.fixed:
         return value, value, value
     low, high = hyperparameter.bounds[0]
     return value, float(low), float(high)
+
+
+def parameter_names(kernel):
+    """Return a name for each entry of ``kernel.theta``, indexed where a parameter is a vector."""
+    names = []
+    for h in kernel.hyperparameters:
+        if not h.fixed:
+            names += [h.name] if h.n_elements == 1 else [f"{h.name}[{i}]" for i in range(h.n_elements)]
+    return names

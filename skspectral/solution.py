@@ -10,17 +10,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from .criteria import CRITERIA, UNDETERMINED, Box, profile, value_at
+from .criteria.form import Profile
 from .exceptions import DegenerateCriterionWarning
 from .spectrum import Rotated, Spectrum
 from .tuning import TuningResult, minimize_each
 
-__all__ = ["Solution", "VarianceBounds", "criterion_curve", "solve", "solve_fixed"]
+__all__ = ["Solution", "VarianceBounds", "VariancePrior", "criterion_curve", "solve", "solve_fixed"]
 
 # The search covers [n eps, 1e6] relative to the spectrum: below, the ridge drowns in the rounding of
 # K; above, the fit differs from the pure-noise limit by less than a millionth.
 _LARGEST_RATIO = 1e6
 # Differences of -2 log density per row that are rounding.
 _TIE = 1e-12
+# Step in x of the difference where a prior leaves no closed form.
+_STEP = 1e-4
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,51 @@ class VarianceBounds:
 
 
 @dataclass(frozen=True)
+class VariancePrior:
+    """Prior densities of the two variances: frozen scipy distributions in the units of y squared, or None."""
+
+    noise: object = None
+    signal: object = None
+
+    def penalty(self, noise_var, signal_var):
+        """Return -2 log density, broadcast over its arguments."""
+        pairs = ((self.noise, noise_var), (self.signal, signal_var))
+        return sum(-2.0 * prior.logpdf(value) for prior, value in pairs if prior is not None)
+
+    def profile(self, terms, x, scale, box):
+        """Return the `Profile` of the penalised criterion: no closed form, so a search over log noise_var.
+
+        A grid and golden sections find the best noise_var at each x; the derivative by x is a
+        difference. Slower than `criteria.profile`, and used only where there are such priors.
+        """
+        behind, here, ahead = (self._minimise(terms, x + h, h, scale, box) for h in (-_STEP, 0.0, _STEP))
+        with np.errstate(invalid="ignore"):  # inf - inf where the prior excludes a point
+            slope = np.where(np.isfinite(x), (ahead[0] - behind[0]) / (2 * _STEP), 0.0)
+        return Profile(here[0], slope, np.full_like(slope, np.nan), here[1])
+
+    def _minimise(self, terms, x, h, scale, box):
+        """Return min and argmin over noise_var at x, with A and H carried there from x - h."""
+        A = (terms.A + h * terms.A1 + 0.5 * h**2 * terms.A2)[..., None]
+        H = (terms.H + h * terms.H1 + 0.5 * h**2 * terms.H2)[..., None]
+        unit, g = (scale**2)[:, None], np.exp(x)[..., None]
+        low, high = (0.0, np.inf) if box is None else (limit[..., None] for limit in box.noise_limits(x)[:2])
+
+        def value(log_b):
+            b = np.clip(np.exp(log_b), low, high)
+            fit = terms.n * np.log(b) + A / b - terms.n + H
+            return fit + self.penalty(b * unit, b * unit / g)
+
+        log_b = np.log(A / terms.n) + np.linspace(-16.0, 16.0, 129)
+        best = np.take_along_axis(log_b, value(log_b).argmin(axis=-1)[..., None], axis=-1)
+        width = 0.25
+        for _ in range(30):
+            points = best + width * np.array([-1.0, -0.618, -0.382, 0.0, 0.382, 0.618, 1.0])
+            best = np.take_along_axis(points, value(points).argmin(axis=-1)[..., None], axis=-1)
+            width *= 0.5
+        return value(best)[..., 0], np.clip(np.exp(best), low, high)[..., 0]
+
+
+@dataclass(frozen=True)
 class Solution:
     """A fitted model for m outputs, in the units of y.
 
@@ -70,6 +118,8 @@ class Solution:
         Coefficients of the mean functions.
     tuning : tuple of TuningResult
         How the variances came about.
+    prior : VariancePrior or None
+        What they were penalised by.
     """
 
     rotated: Rotated
@@ -79,6 +129,7 @@ class Solution:
     range_dual: np.ndarray
     beta: np.ndarray
     tuning: tuple
+    prior: VariancePrior | None = None
 
     @property
     def spectrum(self) -> Spectrum:
@@ -118,6 +169,46 @@ class Solution:
         in_range = self.spectrum.U_squared[:, len(self.spectrum.s) - len(s) :]
         return self.spectrum.rows.sqrt_weight**2 * (in_range @ q)
 
+    def objective(self, criterion):
+        """Return what tuning minimised: the sum of f over outputs that vary, and -2 log of the priors."""
+        return self._varying_part(criterion)[0]
+
+    def objective_and_sensitivity(self, criterion):
+        """Return the objective and its derivative by the kernel matrix, (n, n).
+
+        The derivative is that of the profiled criterion: the variances are optimal (or at a bound), so
+        how they move with K does not matter. Only the noise-free end of the search moves with K, being
+        relative to its largest eigenvalue. Outputs without variation have no part in it.
+        """
+        value, varying, rotated, terms, b = self._varying_part(criterion)
+        if not len(varying):
+            n = len(self.spectrum.U)
+            return value, np.zeros((n, n))
+        x = np.log(self.noise_ratio[varying])
+        G = criterion.sensitivity(rotated, x, b)
+        at_end = np.array([self.tuning[j].status == "noise_free" for j in varying])
+        if at_end.any():
+            slope = profile(terms, x[None]).f1[0, at_end].sum()
+            G += slope * self.spectrum.resolution_sensitivity()
+        root = self.spectrum.rows.sqrt_weight
+        if not (root == 1.0).all():
+            G *= root
+            G *= root.T
+        return value, G
+
+    def _varying_part(self, criterion):
+        """Return the objective, the outputs that vary, their targets, terms and b."""
+        varying = np.flatnonzero(self.rotated.varies)
+        if not len(varying):
+            return 0.0, varying, None, None, None
+        rotated = self.rotated.select(varying)
+        terms = criterion(rotated, np.log(self.noise_ratio[varying])[None])
+        b = self.noise_var[varying] / rotated.scale**2 if criterion.is_density else terms.A[0]
+        value = float(value_at(terms, b[None]).sum())
+        if self.prior is not None:
+            value += float(self.prior.penalty(self.noise_var[varying], self.signal_var[varying]).sum())
+        return value, varying, rotated, terms, b
+
     def leave_one_out(self):
         """Return the exact leave-one-out mean and variance of every row, (n, m) each, and who is absent.
 
@@ -133,8 +224,8 @@ class Solution:
         if (spectrum.freedom[~absent] <= UNDETERMINED).any():
             raise ValueError(
                 f"Leave-one-out is not defined: {(~absent).sum()} row(s) of positive weight determine "
-                f"{spectrum.rows.n_mean} mean coefficient(s), and nothing is left without one of them. Fit at "
-                "least two rows, or use fit_intercept=False."
+                f"{spectrum.rows.n_mean} mean coefficient(s), and nothing is left without one of them. "
+                "Fit at least two rows, or use fit_intercept=False."
             )
         present = ~absent[:, None]
         zeros = np.zeros_like(Ry)
@@ -157,7 +248,7 @@ class Solution:
         return latent + self.noise_var * leverage[:, None]
 
 
-def solve(rotated, criterion, bounds=None, *, shared=False):
+def solve(rotated, criterion, bounds=None, *, shared=False, prior=None):
     """Tune the variances of every output by a criterion and return the `Solution`.
 
     Parameters
@@ -170,6 +261,8 @@ def solve(rotated, criterion, bounds=None, *, shared=False):
         Bounds on both variances.
     shared : bool, default=False
         Whether all outputs share one noise ratio, minimising the sum of their criteria.
+    prior : VariancePrior, default=None
+        Priors of the variances; the criterion must be a density.
     """
     bounds = bounds or VarianceBounds()
     m, varying = rotated.n_outputs, np.flatnonzero(rotated.varies)
@@ -179,7 +272,7 @@ def solve(rotated, criterion, bounds=None, *, shared=False):
         x[:], noise_var[:] = _constant_output(rotated.spectrum, bounds)
     if len(varying):
         part = rotated if len(varying) == m else rotated.select(varying)
-        found = _tune(part, criterion, bounds, shared)
+        found = _tune(part, criterion, bounds, shared, prior)
         x[varying], noise_var[varying], status[varying], n_evaluations[varying] = found
     signal_var = noise_var / np.exp(x)
     status[_active(noise_var, bounds.noise) | _active(signal_var, bounds.signal)] = "bound"
@@ -193,7 +286,7 @@ def solve(rotated, criterion, bounds=None, *, shared=False):
             DegenerateCriterionWarning,
             stacklevel=3,
         )
-    return _assemble(rotated, criterion, np.exp(x), noise_var, status, n_evaluations)
+    return _assemble(rotated, criterion, np.exp(x), noise_var, status, n_evaluations, prior)
 
 
 def solve_fixed(rotated, criterion, noise_ratio):
@@ -210,11 +303,11 @@ def criterion_curve(rotated, criterion, noise_ratios):
     return _public_value(rotated, criterion, terms, terms.A / max(terms.n, 1))
 
 
-def _tune(rotated, criterion, bounds, shared):
+def _tune(rotated, criterion, bounds, shared, prior):
     """Return x, noise_var (units of y), status and evaluations of outputs that vary."""
     box = None if bounds.is_free else bounds.box(rotated.scale)
     x_min, x_max, is_limit = _search_range(rotated.spectrum, bounds)
-    objective = _objective(rotated, criterion, box)
+    objective = _objective(rotated, criterion, box, prior)
     found = minimize_each(
         _summed(objective, rotated.n_outputs) if shared else objective,
         1 if shared else rotated.n_outputs,
@@ -232,22 +325,29 @@ def _tune(rotated, criterion, bounds, shared):
     x, n_evaluations = np.broadcast_to(found.x, m), np.broadcast_to(found.n_evaluations, m)
     status = np.broadcast_to(np.array([names[p] for p in found.place], dtype=object), m)
     if criterion.is_density:
-        noise_var = profile(criterion(rotated, x[None]), x[None]).noise_var[0] * rotated.scale**2
+        noise_var = _profile(rotated, criterion, x[None], box, prior).noise_var[0] * rotated.scale**2
     else:
         noise_var = _evidence_noise(rotated, x)
     lower, upper, _, _ = bounds.box(np.ones(m)).noise_limits(x)
     return x, np.clip(noise_var, lower, upper), status, n_evaluations
 
 
-def _objective(rotated, criterion, box):
+def _objective(rotated, criterion, box, prior):
     def objective(x, outputs):
         whole = len(outputs) == rotated.n_outputs and np.array_equal(outputs, np.arange(len(outputs)))
         part = rotated if whole else rotated.select(outputs)
         limits = box if box is None or whole else box.select(outputs)
-        found = profile(criterion(part, x), x, limits if criterion.is_density else None)
+        found = _profile(part, criterion, x, limits, prior)
         return found.f, found.f1, found.f2
 
     return objective
+
+
+def _profile(rotated, criterion, x, box, prior):
+    terms = criterion(rotated, x)
+    if prior is not None:
+        return prior.profile(terms, x, rotated.scale, box)
+    return profile(terms, x, box if criterion.is_density else None)
 
 
 def _summed(objective_each, n_outputs):
@@ -299,7 +399,7 @@ def _active(value, interval):
     return at_end & (low < high)
 
 
-def _assemble(rotated, criterion, noise_ratio, noise_var, status, n_evaluations):
+def _assemble(rotated, criterion, noise_ratio, noise_var, status, n_evaluations, prior=None):
     dual = rotated.spectrum.dual(rotated, noise_ratio)
     values = _value_at_variances(rotated, criterion, noise_ratio, noise_var)
     tuning = tuple(
@@ -314,6 +414,7 @@ def _assemble(rotated, criterion, noise_ratio, noise_var, status, n_evaluations)
         range_dual=dual,
         beta=rotated.spectrum.mean_coefficients(rotated, dual),
         tuning=tuning,
+        prior=prior,
     )
 
 

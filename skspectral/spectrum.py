@@ -12,10 +12,11 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import eigh, svd
 from scipy.linalg.blas import dgemm
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from .exceptions import IndefiniteKernelError, RankDeficientBasisWarning
 
-__all__ = ["Rotated", "Rows", "Spectrum"]
+__all__ = ["Resolvent", "Rotated", "Rows", "Spectrum"]
 
 _EPS = np.finfo(np.float64).eps
 
@@ -331,6 +332,11 @@ class Spectrum:
         """Diagonal of the projector outside the mean space: 0 where a row is absent or alone, (n, 1)."""
         return self.U_squared.sum(axis=1, keepdims=True) + self.null_leverage
 
+    def resolution_sensitivity(self):
+        """Return d log(resolution)/dK = (uu' + QQ')/(s_max + |Q'KQ|), u the leading eigenvector, (n, n)."""
+        lead = np.column_stack([self.U[:, -1], self.rows.Q])
+        return lead @ lead.T / (self.s[-1] + np.trace(self.rows.Q.T @ self.KQ))
+
     def rotate(self, Y):
         """Return the targets Y (n, m) in the eigenbasis, O(n r m)."""
         Z, scale, basis_part = self.rows.standardise(Y)
@@ -451,3 +457,65 @@ def _root_mean_square(Y, n_free):
     size = np.abs(Y).max(axis=0, initial=0.0)
     safe = np.where(size > 0, size, 1.0)
     return size * np.sqrt(((Y / safe) ** 2).sum(axis=0) / max(n_free, 1.0))
+
+
+@dataclass(frozen=True)
+class Resolvent:
+    """(PKP + gI)^-1 at a single noise ratio g, by one Cholesky factorisation: a sixth of a spectrum's cost.
+
+    Attributes
+    ----------
+    inverse : ndarray of shape (n, n)
+        The inverse outside the mean space; 0 on it.
+    log_det : float
+        log |A'KA + gI|, A a basis of the complement of the mean space.
+    noise_ratio : float
+        g.
+    rows : Rows
+        Weights and mean functions; all rows are present.
+    """
+
+    inverse: np.ndarray
+    log_det: float
+    noise_ratio: float
+    rows: Rows
+
+    @classmethod
+    def from_gram(cls, K, rows, noise_ratio):
+        """Factorise; K is overwritten.
+
+        Raises
+        ------
+        IndefiniteKernelError
+            If PKP + gI is not positive definite.
+        """
+        rows.project(K)
+        # The mean space gets an eigenvalue like the others: g alone there would spoil the condition.
+        shift = float(np.trace(K)) / len(K) or 1.0
+        if rows.n_mean:
+            _add_outer(K, shift * rows.Q, rows.Q)
+        K.flat[:: len(K) + 1] += noise_ratio
+        factor, info = dpotrf(K.T, lower=True, clean=True, overwrite_a=True)
+        if info:
+            raise IndefiniteKernelError(-noise_ratio, 0.0)
+        log_det = 2.0 * np.log(np.diag(factor)).sum() - rows.n_mean * np.log(shift + noise_ratio)
+        half, _ = dpotri(factor, lower=True, overwrite_c=True)
+        half.flat[:: len(K) + 1] *= 0.5
+        inverse = half + half.T
+        if rows.n_mean:
+            _add_outer(inverse, -rows.Q / (shift + noise_ratio), rows.Q)
+        return cls(inverse, log_det, noise_ratio, rows)
+
+    def evidence_terms(self, Z):
+        """Return A, A', H, H' of the evidence (see `criteria`) of a standardised target Z (n,), and its dual.
+
+        A = sum e v = g z'Mz and A' = A - g^2 |Mz|^2 with M the inverse outside the mean space;
+        H = -sum log v = log|A'KA + gI| - (n - q) log g and H' = -sum u = g tr M - (n - q).
+        """
+        g, n = self.noise_ratio, len(Z) - self.rows.n_mean
+        dual = self.inverse @ Z
+        A = g * (Z @ dual)
+        A1 = A - g**2 * (dual @ dual)
+        H = self.log_det - n * np.log(g)
+        H1 = g * np.trace(self.inverse) - n
+        return A, A1, H, H1, dual

@@ -224,3 +224,26 @@ def test_integer_weights_are_repeated_rows(name, intercept):
     repeated = Spectrum.from_gram(reference.rbf(X[again]), ones_again).rotate(Y[again])
     x = np.array([[-3.0], [-0.5], [2.0]])
     assert np.allclose(public(name, weighted, x), public(name, repeated, x), rtol=1e-9)
+
+
+@pytest.mark.parametrize("weights", ["none", "precision", "repeated"])
+@pytest.mark.parametrize("name", NAMES)
+def test_sensitivity_to_the_kernel_matrix_is_a_directional_difference(name, weights):
+    rng = np.random.default_rng(11)
+    X, Y = rng.normal(size=(10, 2)), rng.normal(size=(10, 2))
+    weight = {"none": None, "precision": rng.uniform(0.2, 1, 10), "repeated": rng.uniform(0, 3, 10)}[weights]
+    K, F = reference.matern12(X), np.ones((10, 1))
+    direction = rng.normal(size=(10, 10))
+    direction += direction.T
+    x, criterion = np.array([-1.0, 0.7]), CRITERIA[name]
+
+    def value(step):
+        rotated = Spectrum.from_gram(K + step * direction, F, weight).rotate(Y)
+        return rotated, profile(criterion(rotated, x[None]), x[None])
+
+    h = 1e-5
+    rotated, here = value(0.0)
+    G = criterion.sensitivity(rotated, x, here.noise_var[0])
+    root = rotated.rows.sqrt_weight
+    expected = (value(h)[1].f.sum() - value(-h)[1].f.sum()) / (2 * h)
+    assert np.sum(root * G * root.T * direction) == pytest.approx(expected, rel=1e-6)

@@ -41,21 +41,27 @@ Shapes: x is (k, 1) for k values shared by all outputs, or (k, m) for values of 
 results are (k, m).
 """
 
-from .evidence import evidence_terms
+from .evidence import evidence_sensitivity, evidence_terms
 from .form import Box, Criterion, profile, value_at
-from .gcv import gcv_terms
-from .leave_one_out import UNDETERMINED, loo_lpd_terms, loo_terms
-from .posterior import posterior_terms
+from .gcv import gcv_sensitivity, gcv_terms
+from .leave_one_out import (
+    UNDETERMINED,
+    loo_lpd_sensitivity,
+    loo_lpd_terms,
+    loo_sensitivity,
+    loo_terms,
+)
+from .posterior import posterior_sensitivity, posterior_terms
 
 __all__ = ["CRITERIA", "UNDETERMINED", "Box", "Criterion", "profile", "value_at"]
 
 CRITERIA = {
     c.name: c
     for c in (
-        Criterion("evidence", evidence_terms, is_density=True),
-        Criterion("posterior", posterior_terms, is_density=True, is_unbounded=True),
-        Criterion("gcv", gcv_terms, is_density=False),
-        Criterion("loo", loo_terms, is_density=False, needs_rows=True),
-        Criterion("loo_lpd", loo_lpd_terms, is_density=True, needs_rows=True),
+        Criterion("evidence", evidence_terms, evidence_sensitivity, is_density=True),
+        Criterion("posterior", posterior_terms, posterior_sensitivity, is_density=True, is_unbounded=True),
+        Criterion("gcv", gcv_terms, gcv_sensitivity, is_density=False),
+        Criterion("loo", loo_terms, loo_sensitivity, is_density=False, needs_rows=True),
+        Criterion("loo_lpd", loo_lpd_terms, loo_lpd_sensitivity, is_density=True, needs_rows=True),
     )
 }

@@ -7,6 +7,7 @@ from .form import Terms, count_sum, energy_sum, shrinkage
 __all__ = [
     "evidence_gradient",
     "evidence_hessian",
+    "evidence_sensitivity",
     "evidence_terms",
     "neg_two_log_evidence",
 ]
@@ -28,6 +29,17 @@ def evidence_terms(rotated, x):
         H1=-count_sum(u, c),
         H2=count_sum(vu, c),
     )
+
+
+def evidence_sensitivity(rotated, x, b):
+    """Return dF/dK = U diag(sum_m 1/(s+g_m)) U' - sum_m a_m a_m' / (g_m b_m), a_m = U v y~_m.
+
+    From dA = -(v y)' dK (v y)/g and dH = tr(v dK)/g; one GEMM whatever the number of outputs.
+    """
+    U, g = rotated.spectrum.U, np.exp(x)
+    v = shrinkage(rotated.spectrum.s, x).T  # (r, m)
+    a = U @ (v * rotated.y_tilde / np.sqrt(g * b))
+    return (U * (v / g).sum(axis=1)) @ U.T - a @ a.T
 
 
 def neg_two_log_evidence(rotated, noise_var, signal_var):

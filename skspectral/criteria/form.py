@@ -13,6 +13,7 @@ __all__ = [
     "Terms",
     "count_sum",
     "energy_sum",
+    "outer_sum",
     "profile",
     "shrinkage",
     "value_at",
@@ -45,6 +46,9 @@ class Criterion:
         What users call it.
     terms : callable
         (rotated, x) -> Terms.
+    sensitivity : callable
+        (rotated, x, b) -> dF/dK, the derivative of sum_m (A/b + H) by the weighted, projected kernel
+        matrix, (n, n), at each output's own x and noise variance b, shapes (m,). Dense spectra only.
     is_density : bool
         Whether f is -2 log of a density of y (up to a constant) whose noise variance is A/n.
     needs_rows : bool
@@ -55,6 +59,7 @@ class Criterion:
 
     name: str
     terms: Callable
+    sensitivity: Callable
     is_density: bool
     needs_rows: bool = False
     is_unbounded: bool = False
@@ -166,6 +171,12 @@ def shrinkage(s, x, factor=1.0):
     ratio = np.exp(-x)[..., None] * (factor * s)
     ratio += 1.0
     return np.divide(1.0, ratio, out=ratio)
+
+
+def outer_sum(left, right):
+    """Return sum_m (left_m right_m' + right_m left_m')/2 of the columns of two (n, m) arrays."""
+    half = 0.5 * left @ right.T
+    return half + half.T
 
 
 def energy_sum(weights, energy):

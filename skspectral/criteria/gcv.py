@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from .form import Terms, count_sum, energy_sum, shrinkage
+from .form import Terms, count_sum, energy_sum, outer_sum, shrinkage
 
-__all__ = ["gcv_terms"]
+__all__ = ["gcv_sensitivity", "gcv_terms"]
 
 
 def gcv_terms(rotated, x):
@@ -28,3 +28,13 @@ def gcv_terms(rotated, x):
         H1=-2.0 * T1 / T,
         H2=-2.0 * (T2 / T - (T1 / T) ** 2),
     )
+
+
+def gcv_sensitivity(rotated, x, b):
+    """Return dF/dK from dA = -2n (v y)' dK (v^2 y)/g and dH = 2 tr(v^2 dK)/(g T), T = sum c v."""
+    U, g = rotated.spectrum.U, np.exp(x)
+    T = count_sum(shrinkage(rotated.s, x), rotated.count)
+    v = shrinkage(rotated.spectrum.s, x).T
+    once = U @ (v * rotated.y_tilde)
+    twice = U @ (v**2 * rotated.y_tilde * (2.0 * rotated.rows.n_observations / (g * b)))
+    return (U * (2.0 * v**2 / (g * T)).sum(axis=1)) @ U.T - outer_sum(once, twice)

@@ -16,9 +16,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .form import Terms, shrinkage
+from .form import Terms, outer_sum, shrinkage
 
-__all__ = ["UNDETERMINED", "Residuals", "loo_lpd_terms", "loo_residuals", "loo_terms"]
+__all__ = [
+    "UNDETERMINED",
+    "Residuals",
+    "loo_lpd_sensitivity",
+    "loo_lpd_terms",
+    "loo_residuals",
+    "loo_sensitivity",
+    "loo_terms",
+]
 
 # A row whose own leverage is 1 to this many digits is predicted by no other row.
 UNDETERMINED = 1e-13
@@ -50,8 +58,7 @@ class Residuals:
 def loo_residuals(rotated, x):
     """Return the `Residuals` over the rows that the other observations determine, and their multiplicity."""
     spectrum = rotated.spectrum
-    share = 1.0 / np.maximum(rotated.rows.multiplicity, 1.0)  # of a row's weight that is left out
-    rows = ((1.0 - share + share * spectrum.freedom) * rotated.rows.multiplicity > UNDETERMINED)[:, 0]
+    rows, share = _determined(rotated)
     U, U_squared, share = spectrum.U, spectrum.U_squared, share[rows][:, None]
     if not rows.all():
         U, U_squared = U[rows], U_squared[rows]
@@ -101,6 +108,43 @@ def loo_lpd_terms(rotated, x):
         H1=-(times * log_slope).sum(axis=0),
         H2=(times * (log_slope**2 - res.D2 / D)).sum(axis=0),
     )
+
+
+def loo_sensitivity(rotated, x, b):
+    """Return dF/dK of log(PRESS/n): dA = sum_i a_i (dN_i - r_i dD_i), a_i = 2 r_i / (n D_i)."""
+    res = loo_residuals(rotated, x[None])
+    a = 2.0 * res.r / (res.D * max(res.multiplicity.sum(), 1.0) * b)
+    return _pull_back(rotated, x, res, a, a * res.r)
+
+
+def loo_lpd_sensitivity(rotated, x, b):
+    """Return dF/dK: dA = sum_i (2 r_i dN_i - r_i^2 dD_i) and dH = -sum_i dD_i / D_i."""
+    res = loo_residuals(rotated, x[None])
+    return _pull_back(rotated, x, res, 2.0 * res.r / b, res.r**2 / b + res.multiplicity / res.D)
+
+
+def _pull_back(rotated, x, res, a, d):
+    """Return dF/dK for dF = sum_i a_i dN_i - d_i dD_i, with dN = -R dK N/g and dR = -R dK R/g.
+
+    O(n^3) for each output: R diag(d) R is dense.
+    """
+    spectrum, g = rotated.spectrum, np.exp(x)
+    rows, share = _determined(rotated)
+    G = np.zeros((len(spectrum.U), len(spectrum.U)))
+    for m in range(rotated.n_outputs):
+        R = (spectrum.U * shrinkage(spectrum.s, x[[m]])[0]) @ spectrum.U[rows].T
+        G += (R * (share[rows, 0] * d[:, 0, m] / g[m])) @ R.T
+        N = spectrum.U @ (shrinkage(spectrum.s, x[[m]])[0] * rotated.y_tilde[:, m])
+        G -= outer_sum((R @ a[:, 0, m] / g[m])[:, None], N[:, None])
+    return G
+
+
+def _determined(rotated):
+    """Return which rows the other observations determine, and the share of a row that is left out."""
+    times = rotated.rows.multiplicity
+    share = 1.0 / np.maximum(times, 1.0)
+    freedom = (1.0 - share + share * rotated.spectrum.freedom) * times
+    return freedom[:, 0] > UNDETERMINED, share
 
 
 def _apply(U, weights):

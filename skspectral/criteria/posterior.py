@@ -13,9 +13,15 @@ has no global minimum. It is offered for comparison; prefer the evidence.
 import numpy as np
 
 from .evidence import _symmetric_2x2
-from .form import Terms, count_sum, energy_sum, shrinkage
+from .form import Terms, count_sum, energy_sum, outer_sum, shrinkage
 
-__all__ = ["posterior_gradient", "posterior_hessian", "posterior_score", "posterior_terms"]
+__all__ = [
+    "posterior_gradient",
+    "posterior_hessian",
+    "posterior_score",
+    "posterior_sensitivity",
+    "posterior_terms",
+]
 
 
 def posterior_terms(rotated, x):
@@ -34,6 +40,15 @@ def posterior_terms(rotated, x):
         H1=count_sum(u - r, c),
         H2=count_sum(pr - vu, c),
     )
+
+
+def posterior_sensitivity(rotated, x, b):
+    """Return dF/dK from dA = -[(v y)' dK (vp y) + 2 (vp y)' dK (p y)]/g, dH = tr((2p - v) dK)/g."""
+    U, g = rotated.spectrum.U, np.exp(x)
+    v, p = (shrinkage(rotated.spectrum.s, x, factor).T for factor in (1.0, 2.0))
+    y = rotated.y_tilde
+    once, both, twice = U @ (v * y), U @ (v * p * y / (g * b)), U @ (2.0 * p * y)
+    return (U * ((2.0 * p - v) / g).sum(axis=1)) @ U.T - outer_sum(both, once + twice)
 
 
 def posterior_score(rotated, noise_var, signal_var):

@@ -1,0 +1,118 @@
+"""Minimisation of an expensive smooth function in a box: projected BFGS that can inherit its curvature.
+
+scipy's L-BFGS-B always starts from a unit Hessian. Here one problem is solved on ever more rows, and
+what a coarser level learned about the curvature saves most of the steps of the next.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Descent", "minimize_in_box"]
+
+_ARMIJO = 1e-4
+# Largest change of a (log) parameter in one step.
+_MAX_STEP = 2.0
+_MAX_HALVINGS = 12
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Where a minimisation ended: `x`, `value`, `curvature` (BFGS) and `n_steps`."""
+
+    x: np.ndarray
+    value: float
+    curvature: np.ndarray
+    n_steps: int
+
+
+def minimize_in_box(
+    objective, start, lower, upper, *, curvature=None, tolerance=1e-7, max_steps=100, report=None
+):
+    """Minimise objective(x) -> (value, gradient) over lower <= x <= upper.
+
+    Parameters
+    ----------
+    objective : callable
+        May return a value of inf where it is not defined.
+    start, lower, upper : ndarray of shape (p,)
+        Starting point and box.
+    curvature : ndarray of shape (p, p), default=None
+        Positive definite guess of the Hessian.
+    tolerance : float, default=1e-7
+        Stop when the model promises, or two steps in a row bring, no more than this.
+    max_steps : int, default=100
+        Limit of the number of steps.
+    report : callable, default=None
+        report(step, x, value) is called after every step.
+    """
+    x = np.clip(start, lower, upper)
+    value, gradient = objective(x)
+    B = _initial_curvature(gradient) if curvature is None else curvature.copy()
+    fresh = curvature is None
+    idle = n_steps = 0
+    while n_steps < max_steps:
+        free = ~((x <= lower) & (gradient > 0) | (x >= upper) & (gradient < 0))
+        if not gradient[free].any():
+            break
+        direction = _newton_direction(B, gradient, free)
+        if -0.5 * (gradient @ direction) < tolerance and (idle or not fresh):
+            break
+        found = _line_search(objective, x, value, gradient, direction, lower, upper)
+        n_steps += 1
+        if found is None:
+            if fresh:
+                break
+            B, fresh = _initial_curvature(gradient), True
+            continue
+        x_new, value_new, gradient_new = found
+        idle = idle + 1 if value - value_new < tolerance else 0
+        B = _updated(B, x_new - x, gradient_new - gradient, fresh)
+        x, value, gradient, fresh = x_new, value_new, gradient_new, False
+        if report is not None:
+            report(n_steps, x, value)
+        if idle >= 2:
+            break
+    return Descent(x, value, B, n_steps)
+
+
+def _initial_curvature(gradient):
+    """Return a multiple of the identity whose first step is at most half a unit long."""
+    return max(2.0 * np.linalg.norm(gradient), 1e-8) * np.eye(len(gradient))
+
+
+def _newton_direction(B, gradient, free):
+    direction = np.zeros_like(gradient)
+    direction[free] = -np.linalg.solve(B[np.ix_(free, free)], gradient[free])
+    return direction * min(1.0, _MAX_STEP / np.abs(direction).max())
+
+
+def _line_search(objective, x, value, gradient, direction, lower, upper):
+    """Return the first point on the projected path that decreases enough, or None."""
+    t = 1.0
+    for _ in range(_MAX_HALVINGS):
+        x_new = np.clip(x + t * direction, lower, upper)
+        promised = gradient @ (x_new - x)
+        value_new, gradient_new = objective(x_new)
+        if np.isfinite(value_new) and value_new <= value + _ARMIJO * promised:
+            return x_new, value_new, gradient_new
+        if np.isfinite(value_new):  # minimum of the parabola through both values and the slope
+            t *= np.clip(-0.5 * promised / (value_new - value - promised), 0.1, 0.5)
+        else:
+            t *= 0.25
+    return None
+
+
+def _updated(B, step, change, fresh):
+    """Return the BFGS update of B, damped (Powell) so that it stays positive definite."""
+    if fresh and step @ change > 0:
+        B = (change @ change) / (step @ change) * np.eye(len(step))  # the scale of the curvature seen
+    Bs = B @ step
+    sBs = step @ Bs
+    if sBs <= 0:
+        return B
+    agreement = step @ change
+    if agreement < 0.2 * sBs:
+        mix = 0.8 * sBs / (sBs - agreement)
+        change = mix * change + (1.0 - mix) * Bs
+    return B - np.outer(Bs, Bs) / sBs + np.outer(change, change) / (step @ change)
