@@ -10,6 +10,7 @@ from .exceptions import (
 )
 from .gaussian_process import SpectralGPRegressor
 from .kernel_ridge import SpectralKernelRidge
+from .search import KernelSearchCV
 from .spectrum import Spectrum
 from .tuning import TuningResult
 
@@ -19,6 +20,7 @@ __all__ = [
     "DegenerateCriterionWarning",
     "IndefiniteKernelError",
     "KernelBoundWarning",
+    "KernelSearchCV",
     "RankDeficientBasisWarning",
     "SpectralGPRegressor",
     "SpectralKernelRidge",

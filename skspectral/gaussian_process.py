@@ -17,6 +17,7 @@ from .gram import make_gram
 from .kernel_parts import parameter_names, split_kernel
 from .learning import Task, learn, learn_with, profiled_evidence
 from .priors import read_priors
+from .sharing import decomposition
 from .solution import VarianceBounds, solve
 from .spectrum import Spectrum
 from .validation import as_columns, check_weights, per_target
@@ -165,7 +166,9 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets.
         sample_weight : float or array-like of shape (n_samples,), default=None
-            Relative noise precisions: row i has noise variance noise_variance_ / w_i.
+            A row of weight w >= 1 is w observations, so integer weights equal repeated rows; a row of
+            weight w < 1 is one observation of noise variance noise_variance_ / w; 0 leaves a row out.
+            Divide by the maximum where weights are meant as relative precisions.
 
         Returns
         -------
@@ -383,13 +386,8 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _read_priors(self, kernel):
         """Return the priors of theta and of the variances, refusing bad ones before any work."""
-        if self._is_precomputed and self.priors:
-            unknown = set(self.priors) - {"noise_variance", "signal_variance"}
-            if unknown:
-                raise ValueError(
-                    f"kernel='precomputed' has no parameters, but priors names {sorted(unknown)}."
-                )
-            kernel = ConstantKernel(1.0, "fixed")
+        if self._is_precomputed:
+            kernel = ConstantKernel(1.0, "fixed")  # no parameters to give a prior to
         theta_prior, variance_prior = read_priors(self.priors, kernel, self._bounds)
         if self.priors and not CRITERIA[self.criterion].is_density:
             densities = sorted(name for name, c in CRITERIA.items() if c.is_density)
@@ -451,9 +449,13 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         )
 
     def _decompose(self, kernel, weight):
-        K = make_gram(kernel).square(self.X_train_)
-        basis = np.ones((len(K), 1)) if self.fit_intercept else None
-        return Spectrum.from_gram(K, basis, weight, overwrite_K=True)
+        X = self.X_train_
+
+        def make():
+            basis = np.ones((len(X), 1)) if self.fit_intercept else None
+            return Spectrum.from_gram(make_gram(kernel).square(X), basis, weight, overwrite_K=True)
+
+        return decomposition(make, kernel, X, weight, self.fit_intercept)
 
     def _prior(self, gram, X, joint, K_test_diag):
         """Return the kernel among new points: its diagonal, or all of it for joint results."""

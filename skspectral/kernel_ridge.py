@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .criteria import CRITERIA
 from .gram import PAIRWISE_NAMES, make_gram
+from .sharing import decomposition
 from .solution import criterion_curve, solve, solve_fixed
 from .spectrum import Spectrum
 from .validation import as_columns, check_alphas, check_weights, per_target
@@ -160,7 +161,9 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets.
         sample_weight : float or array-like of shape (n_samples,), default=None
-            Relative noise precisions; 0 leaves a row out.
+            A row of weight w >= 1 is w observations, so integer weights equal repeated rows; a row of
+            weight w < 1 is one observation of that precision; 0 leaves a row out. Divide by the maximum
+            where weights are meant as relative precisions.
 
         Returns
         -------
@@ -303,11 +306,15 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _decompose(self, X, weight):
         gram = self._gram
-        basis = np.ones((X.shape[0], 1)) if self.fit_intercept else None
-        Phi = gram.factor(X)
-        if Phi is None:
-            return Spectrum.from_gram(gram.square(X), basis, weight, overwrite_K=True)
-        return Spectrum.from_factor(Phi.toarray() if hasattr(Phi, "toarray") else Phi, basis, weight)
+
+        def make():
+            basis = np.ones((X.shape[0], 1)) if self.fit_intercept else None
+            Phi = gram.factor(X)
+            if Phi is None:
+                return Spectrum.from_gram(gram.square(X), basis, weight, overwrite_K=True)
+            return Spectrum.from_factor(Phi.toarray() if hasattr(Phi, "toarray") else Phi, basis, weight)
+
+        return decomposition(make, gram, X, weight, self.fit_intercept)
 
     def _adopt(self, solution):
         """Take over a solution as the fitted state."""
