@@ -2,17 +2,35 @@
 
 from importlib.metadata import version
 
+from .averaging import VariancePosterior
+from .datasets import load_motorcycle
 from .exceptions import (
     DegenerateCriterionWarning,
     IndefiniteKernelError,
     KernelBoundWarning,
+    LowRankWarning,
     RankDeficientBasisWarning,
+    RepeatedObservationsWarning,
 )
 from .gaussian_process import SpectralGPRegressor
 from .kernel_ridge import SpectralKernelRidge
+from .metrics import (
+    interval_coverage,
+    interval_coverage_scorer,
+    make_predictive_scorer,
+    mean_crps,
+    mean_interval_width,
+    mean_log_loss,
+    mean_standardized_log_loss,
+    neg_mean_crps,
+    neg_mean_interval_width,
+    neg_mean_log_loss,
+    neg_mean_standardized_log_loss,
+)
 from .search import KernelSearchCV
 from .spectrum import Spectrum
 from .tuning import TuningResult
+from .uncertainty import VarianceUncertainty
 
 __version__ = version("skspectral")
 
@@ -21,10 +39,26 @@ __all__ = [
     "IndefiniteKernelError",
     "KernelBoundWarning",
     "KernelSearchCV",
+    "LowRankWarning",
     "RankDeficientBasisWarning",
+    "RepeatedObservationsWarning",
     "SpectralGPRegressor",
     "SpectralKernelRidge",
     "Spectrum",
     "TuningResult",
+    "VariancePosterior",
+    "VarianceUncertainty",
     "__version__",
+    "interval_coverage",
+    "interval_coverage_scorer",
+    "load_motorcycle",
+    "make_predictive_scorer",
+    "mean_crps",
+    "mean_interval_width",
+    "mean_log_loss",
+    "mean_standardized_log_loss",
+    "neg_mean_crps",
+    "neg_mean_interval_width",
+    "neg_mean_log_loss",
+    "neg_mean_standardized_log_loss",
 ]

@@ -4,7 +4,9 @@ __all__ = [
     "DegenerateCriterionWarning",
     "IndefiniteKernelError",
     "KernelBoundWarning",
+    "LowRankWarning",
     "RankDeficientBasisWarning",
+    "RepeatedObservationsWarning",
 ]
 
 
@@ -41,3 +43,11 @@ class RankDeficientBasisWarning(UserWarning):
 
 class KernelBoundWarning(UserWarning):
     """Learned kernel parameters ended at a bound of their range."""
+
+
+class RepeatedObservationsWarning(UserWarning):
+    """Weights above 1 stand for repeated observations, whose agreement made the tuned noise vanish."""
+
+
+class LowRankWarning(UserWarning):
+    """The kernel matrix was replaced by a low-rank one that is not certified to the usual accuracy."""

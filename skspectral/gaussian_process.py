@@ -11,15 +11,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .averaging import integrate_variances
 from .criteria import CRITERIA
 from .exceptions import KernelBoundWarning
 from .gram import make_gram
 from .kernel_parts import parameter_names, split_kernel
 from .learning import Task, learn, learn_with, profiled_evidence
+from .low_rank import Problem, decompose, depends_on_targets
 from .priors import read_priors
 from .sharing import decomposition
 from .solution import VarianceBounds, solve
-from .spectrum import Spectrum
+from .uncertainty import check_coverage, normal_interval, variance_uncertainty
 from .validation import as_columns, check_weights, per_target
 
 __all__ = ["SpectralGPRegressor"]
@@ -55,6 +57,20 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Frozen :mod:`scipy.stats` distributions by parameter name, "noise_variance" and "signal_variance"
         included ("length_scale" stands for every parameter of that name): the criterion times their
         densities is maximised (MAP2).
+    inference : {"maximize", "integrate"}, default="maximize"
+        What becomes of the variances. "maximize" takes those of the largest criterion as known.
+        "integrate" averages over them: the prior is 1/signal_variance and flat in the logarithm of the
+        noise ratio, over the range that the spectrum resolves (bounds of a ``ConstantKernel`` and a
+        ``WhiteKernel`` limit this ratio only), and predictions are mixtures of Student-t distributions,
+        wider where few rows determine the variances. It needs ``criterion="evidence"``, no `priors` and
+        no fixed variance. Kernel parameters are in both cases those of the largest criterion.
+    method : {"auto", "exact", "low_rank"}, default="auto"
+        "exact" decomposes the kernel matrix. "low_rank" never forms it: O(n r^2) time and O(n r) memory by
+        a pivoted Cholesky factor. "auto" is exact for small n; otherwise it takes a factor where one of
+        small rank is certified to give the log evidence to 0.01, or where the matrix would not fit in
+        memory.
+    rank : int, default=None
+        Rank of the factor; None means as large as the certificate needs.
     copy_X_train : bool, default=True
         Whether a copy of X is kept for predictions, or X itself.
     verbose : int, default=0
@@ -74,12 +90,21 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Weights of `kernel_` in the predictive mean.
     beta_ : ndarray of shape (1,) or (1, n_targets), or None
         Coefficients of the mean; None with ``fit_intercept=False``.
+    variance_posterior_ : tuple of VariancePosterior, or None
+        Posterior of the variances of each output; None unless ``inference="integrate"``. The other
+        attributes then are those of "maximize", but `alpha_` and `beta_` give the averaged mean.
     tuning_ : tuple of TuningResult
         Status, value and number of evaluations for each output.
+    evidence_bounds_ : tuple of two floats
+        Lower and upper bound on the log evidence of the exact kernel matrix at the tuned variances.
+    rank_ : int
+        Rank of the factor, or of the kernel matrix above rounding.
     spectrum_ : Spectrum
         The decomposition.
     X_train_ : array-like of shape (n_samples, n_features)
         Training inputs.
+    y_train_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        Training targets.
     n_decompositions_ : int
         How many matrices were factorised, those of subsets of the rows included.
     n_features_in_ : int
@@ -127,6 +152,9 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         "optimizer": [StrOptions({"default"}), callable, None],
         "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
         "priors": [dict, None],
+        "inference": [StrOptions({"maximize", "integrate"})],
+        "method": [StrOptions({"auto", "exact", "low_rank"})],
+        "rank": [Interval(Integral, 1, None, closed="left"), None],
         "copy_X_train": ["boolean"],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
@@ -141,6 +169,9 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         optimizer="default",
         n_restarts_optimizer=0,
         priors=None,
+        inference="maximize",
+        method="auto",
+        rank=None,
         copy_X_train=True,
         verbose=0,
         random_state=None,
@@ -151,6 +182,9 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
         self.priors = priors
+        self.inference = inference
+        self.method = method
+        self.rank = rank
         self.copy_X_train = copy_X_train
         self.verbose = verbose
         self.random_state = random_state
@@ -178,19 +212,22 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._input_rules)
         weight = check_weights(sample_weight, X)
         start, self._bounds, ratio_start = self._starting_point(X, weight)
+        self._check_inference()
         theta_prior, self._variance_prior = self._read_priors(start)
         self._y_ndim = y.ndim
         self.X_train_ = np.copy(X) if self.copy_X_train else X
+        self.y_train_ = np.copy(y) if self.copy_X_train else y
         Y = as_columns(y)
         criterion = CRITERIA[self.criterion]
-        self.kernel_, self.n_decompositions_, spectrum = start, 0, None
+        self.kernel_, self.n_decompositions_, found = start, 0, None
         if self._learns(start):
-            spectrum = self._learn(self._task(start, Y, weight, criterion, theta_prior, ratio_start))
-        if spectrum is None or len(spectrum.U) < len(Y):  # rows of weight 0 are not learned from
-            spectrum = self._decompose(self.kernel_, weight)
+            found = self._learn(self._task(start, Y, weight, criterion, theta_prior, ratio_start))
+        if found is None or len(found.spectrum.U) < len(Y):  # rows of weight 0 are not learned from
+            found = self._decompose(self.kernel_, Y, weight)
             self.n_decompositions_ += 1
-        self.spectrum_ = spectrum
-        return self._adopt(solve(spectrum.rotate(Y), criterion, self._bounds, prior=self._variance_prior))
+        self._decomposition, self.spectrum_ = found, found.spectrum
+        solution = solve(self.spectrum_.rotate(Y), criterion, self._bounds, prior=self._variance_prior)
+        return self._adopt(self._average(solution))
 
     def predict(self, X, return_std=False, return_cov=False, include_noise=True, K_test_diag=None):
         """Predict the mean and, on request, the standard deviation or covariance.
@@ -220,21 +257,103 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
-        X = validate_data(self, X, reset=False, **self._input_rules)
-        gram = make_gram(self.kernel_)
-        K_cross = gram.cross(X, self.X_train_)
-        basis = np.ones((len(K_cross), 1)) if self.fit_intercept else None
-        mean = K_cross @ self._solution.range_dual
-        if self.fit_intercept:
-            mean += basis @ self._solution.beta
-        if not (return_std or return_cov):
+        spreads = return_std or return_cov
+        mean, basis, geometry = self._at_new_points(X, return_cov if spreads else None, K_test_diag)
+        if not spreads:
             return _squeeze_single(mean)
-        prior = self._prior(gram, X, return_cov, K_test_diag)
-        variance = self._solution.predictive_variance(*self.spectrum_.project(K_cross, prior, basis))
+        if self._averaged is not None:
+            averaged = self._averaged.covariance if return_cov else self._averaged.std
+            return _squeeze_single(mean), _squeeze_single(averaged(geometry, basis, include_noise))
+        variance = self._solution.predictive_variance(*geometry)
         if include_noise:
             variance += self._solution.noise_var * (np.eye(len(mean))[..., None] if return_cov else 1.0)
         spread = variance if return_cov else np.sqrt(variance)
         return _squeeze_single(mean), _squeeze_single(spread)
+
+    def predict_interval(self, X, coverage=0.95, include_noise=True, K_test_diag=None):
+        """Predict intervals with equal tails.
+
+        With ``inference="integrate"`` the ends are exact quantiles of the predictive mixture of Student-t
+        distributions; with "maximize" they are those of the normal distribution.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_new, n_features) or list of object
+            New inputs, or K(X_new, X_train) for ``kernel="precomputed"``.
+        coverage : float, default=0.95
+            Probability of each interval, strictly between 0 and 1.
+        include_noise : bool, default=True
+            Whether the intervals are for new observations (weight 1) or for the latent function.
+        K_test_diag : array-like of shape (n_new,), default=None
+            For ``kernel="precomputed"``: k(x, x) of every new point.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_new,) or (n_new, n_targets)
+
+        Notes
+        -----
+        Maximised: mean -+ z std, z the (1 + coverage)/2 quantile of N(0, 1). Averaged: the solutions y of
+        sum_k w_k T_nu((y - mean_k)/scale_k) = (1 -+ coverage)/2 over the nodes of `variance_posterior_`, T_nu
+        the distribution function of Student-t with nu = n - q degrees of freedom and scale_k^2 the predictive
+        variance at the variances of node k.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.gaussian_process.kernels import RBF
+        >>> from skspectral import SpectralGPRegressor
+        >>> X = np.linspace(0, 6, 12)[:, None]
+        >>> y = np.sin(X[:, 0]) + np.random.default_rng(0).normal(0, 0.3, 12)
+        >>> widths = []
+        >>> for inference in ("maximize", "integrate"):
+        ...     gp = SpectralGPRegressor(RBF(1.5), optimizer=None, inference=inference).fit(X, y)
+        ...     lower, upper = gp.predict_interval([[3.0]])
+        ...     widths.append(float((upper - lower)[0]))
+        >>> widths[1] > widths[0]
+        True
+        """
+        check_is_fitted(self)
+        coverage = check_coverage(coverage)
+        if self._averaged is None:
+            mean, std = self.predict(X, return_std=True, include_noise=include_noise, K_test_diag=K_test_diag)
+            return normal_interval(mean, std, coverage)
+        _, basis, geometry = self._at_new_points(X, False, K_test_diag)
+        ends = self._averaged.interval(geometry, basis, coverage, include_noise)
+        return tuple(_squeeze_single(end) for end in ends)
+
+    def variance_uncertainty(self, coverage=0.95):
+        """Return how well the data determine the variances of every output.
+
+        Standard errors and correlation of their logarithms, and profile-likelihood intervals of noise
+        variance, signal variance and ratio, by the (restricted) evidence within the bounds of the kernel's
+        ``ConstantKernel`` and ``WhiteKernel``. Kernel parameters count as known; `criterion` and `priors`
+        have no part in it.
+
+        Parameters
+        ----------
+        coverage : float, default=0.95
+            Nominal coverage of the intervals, strictly between 0 and 1.
+
+        Returns
+        -------
+        tuple of VarianceUncertainty
+            One for each output, as in `tuning_`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.gaussian_process.kernels import RBF
+        >>> from skspectral import SpectralGPRegressor
+        >>> X = np.linspace(0, 6, 40)[:, None]
+        >>> noise = np.random.default_rng(0).normal(size=40)
+        >>> gp = SpectralGPRegressor(RBF(1.5), optimizer=None).fit(X, noise)
+        >>> found = gp.variance_uncertainty()[0]
+        >>> found.signal_interval[0], found.ratio_interval[1]
+        (0.0, inf)
+        """
+        check_is_fitted(self)
+        return variance_uncertainty(self._solution.rotated, self._bounds, coverage)
 
     def sample_y(self, X, n_samples=1, random_state=0, include_noise=True):
         """Draw samples from the predictive distribution at X.
@@ -254,7 +373,12 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         -------
         ndarray of shape (n_new, n_samples) or (n_new, n_targets, n_samples)
         """
+        check_is_fitted(self)
         rng = check_random_state(random_state)
+        if self._averaged is not None:
+            _, basis, geometry = self._at_new_points(X, True, None)
+            draws = self._averaged.sample(geometry, basis, include_noise, n_samples, rng)
+            return draws[:, 0] if draws.shape[1] == 1 else draws
         mean, cov = self.predict(X, return_cov=True, include_noise=include_noise)
         if mean.ndim == 1:
             return rng.multivariate_normal(mean, cov, n_samples, check_valid="ignore").T
@@ -297,8 +421,9 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def loo_predict(self, return_std=False):
         """Predict every training row from all the others, exactly and without refitting.
 
-        Kernel and variances stay as they are. The standard deviation is that of the row's own noisy
-        observation. A row of weight 0, which the fit never saw, gets its ordinary prediction.
+        Kernel and variances stay as they are, with ``inference="integrate"`` those of the largest evidence.
+        The standard deviation is that of the row's own noisy observation. A row of weight 0, which the fit
+        never saw, gets its ordinary prediction.
 
         Parameters
         ----------
@@ -342,6 +467,11 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise ValueError(
                 "GaussianProcessRegressor has no precomputed kernels. Fit with a kernel object to convert."
             )
+        if self._averaged is not None:
+            raise ValueError(
+                "inference='integrate' predicts by a mixture that no GaussianProcessRegressor equals. Fit "
+                "with inference='maximize' to convert."
+            )
         m = self._solution.rotated.n_outputs
         if not -m <= output < m:
             raise ValueError(f"output={output} does not exist: the model has {m} output(s).")
@@ -384,6 +514,27 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         ratio = parts.noise_start / parts.signal_start if given else None
         return parts.core, VarianceBounds(parts.noise_bounds, parts.signal_bounds), ratio
 
+    def _check_inference(self):
+        """Refuse what averaging over the variances cannot be combined with, before any work."""
+        if self.inference == "maximize":
+            return
+        if self.criterion != "evidence":
+            raise ValueError(
+                "inference='integrate' averages over the evidence and needs criterion='evidence', got "
+                f"{self.criterion!r}. Use that criterion or inference='maximize'."
+            )
+        if self.priors:
+            raise ValueError(
+                "inference='integrate' has priors of the variances of its own and cannot be combined with "
+                f"priors, got {sorted(self.priors)}. Use priors=None or inference='maximize'."
+            )
+        for name, (low, high) in (("noise", self._bounds.noise), ("signal", self._bounds.signal)):
+            if low == high:
+                raise ValueError(
+                    f"inference='integrate' averages over both variances, but the kernel fixes the {name} "
+                    f"variance at {low:.6g}. Free it or use inference='maximize'."
+                )
+
     def _read_priors(self, kernel):
         """Return the priors of theta and of the variances, refusing bad ones before any work."""
         if self._is_precomputed:
@@ -413,10 +564,12 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             variance_prior=self._variance_prior,
             theta_prior=theta_prior,
             ratio_start=ratio_start,
+            method=self.method,
+            rank=self.rank,
         )
 
     def _learn(self, task):
-        """Set `kernel_` to the best of all starts, count the factorisations and return the last spectrum."""
+        """Set `kernel_` to the best of all starts, count factorisations, return the last decomposition."""
         bounds = task.kernel.bounds
         starts = [task.kernel.theta]
         if self.n_restarts_optimizer:
@@ -436,7 +589,7 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.kernel_ = task.kernel.clone_with_theta(best.theta)
         self.n_decompositions_ += sum(end.n_decompositions for end in ends)
         _warn_at_bounds(self.kernel_)
-        return best.spectrum
+        return best.decomposition
 
     @staticmethod
     def _print_step(n_rows, step, theta, value, variances):
@@ -448,14 +601,36 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             f"parameters {parameters}, noise {noise}, signal {signal}"
         )
 
-    def _decompose(self, kernel, weight):
+    def _decompose(self, kernel, Y, weight):
         X = self.X_train_
+        basis = np.ones((len(X), 1)) if self.fit_intercept else None
+        problem = Problem(make_gram(kernel), X, Y, basis, weight, self._bounds)
+
+        exact = self.criterion != "evidence" or self._variance_prior is not None
 
         def make():
-            basis = np.ones((len(X), 1)) if self.fit_intercept else None
-            return Spectrum.from_gram(make_gram(kernel).square(X), basis, weight, overwrite_K=True)
+            return decompose(problem, self.method, self.rank, must_be_exact=exact)
 
-        return decomposition(make, kernel, X, weight, self.fit_intercept)
+        looks = depends_on_targets(len(X), self.method, self.rank, must_be_exact=exact)
+        settings = (self.fit_intercept, self.method, self.rank, Y if looks else None)
+        return decomposition(make, kernel, X, weight, settings)
+
+    def _at_new_points(self, X, joint, K_test_diag):
+        """Return means (n_new, m), mean functions, and the geometry: joint or not, or none for joint=None."""
+        X = validate_data(self, X, reset=False, **self._input_rules)
+        gram, feature_map = make_gram(self.kernel_), self._decomposition.feature_map
+        if feature_map is None:
+            cross, coefficients, project = gram.cross(X, self.X_train_), self._solution.range_dual, "project"
+        else:
+            cross, coefficients, project = feature_map(gram, X), self._primal_coef, "project_features"
+        basis = np.ones((len(cross), 1)) if self.fit_intercept else None
+        mean = cross @ coefficients
+        if self.fit_intercept:
+            mean += basis @ self._solution.beta
+        if joint is None:
+            return mean, basis, None
+        prior = self._prior(gram, X, joint, K_test_diag)
+        return mean, basis, getattr(self.spectrum_, project)(cross, prior, basis)
 
     def _prior(self, gram, X, joint, K_test_diag):
         """Return the kernel among new points: its diagonal, or all of it for joint results."""
@@ -480,6 +655,15 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         mean, std = self.predict(X, return_std=True, K_test_diag=diagonal)
         return as_columns(mean), as_columns(std)
 
+    def _average(self, solution):
+        """Return the solution that predicts the mean: itself, or averaged over the variances."""
+        self._averaged = self.variance_posterior_ = None
+        if self.inference == "maximize":
+            return solution
+        self._averaged = integrate_variances(solution, self._bounds)
+        self.variance_posterior_ = self._averaged.posteriors
+        return self._averaged.mean_solution()
+
     def _adopt(self, solution):
         """Take over a solution as the fitted state."""
         self._solution = solution
@@ -490,6 +674,10 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.alpha_ = solution.dual[:, 0] if one else solution.dual
         self.beta_ = (solution.beta[:, 0] if one else solution.beta) if self.fit_intercept else None
         self.tuning_ = solution.tuning
+        found = self._decomposition
+        self._primal_coef = None if found.feature_map is None else found.primal_basis.T @ solution.range_dual
+        self.evidence_bounds_ = tuple(float(b.sum()) for b in found.bounds(solution))
+        self.rank_ = found.rank
         return self
 
     def __sklearn_tags__(self):

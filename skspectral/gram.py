@@ -7,7 +7,7 @@ Every kind of kernel gets the same three verbs, so that nothing downstream asks 
 from dataclasses import dataclass, field
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import RBF, Kernel
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from .kernel_algebra import evaluate
@@ -18,10 +18,28 @@ PAIRWISE_NAMES = frozenset(PAIRWISE_KERNEL_FUNCTIONS)
 
 # Largest |K - K'| relative to max |K| that is taken for rounding in a matrix made elsewhere.
 _SYMMETRY_TOLERANCE = 1e-6
+# Rows whose kernel among themselves is made to read off its diagonal, where nothing better is known.
+_DIAGONAL_BLOCK = 64
+
+
+class _OnRows:
+    """Parts of K(X, X) that need no more than `cross`."""
+
+    def columns(self, X, chosen):
+        """Return the columns K(X, X[chosen])."""
+        return self.cross(X, X[chosen])
+
+    def block(self, X, chosen):
+        """Return K(X[chosen], X[chosen])."""
+        return self.cross(X[chosen], X[chosen])
+
+    def rows(self, X, chosen):
+        """Return the inputs X[chosen] as `cross` takes them."""
+        return X[chosen]
 
 
 @dataclass(frozen=True)
-class PairwiseGram:
+class PairwiseGram(_OnRows):
     """A kernel known to :func:`sklearn.metrics.pairwise.pairwise_kernels`: a name or a callable."""
 
     metric: object
@@ -29,12 +47,27 @@ class PairwiseGram:
 
     def square(self, X):
         """Return a fresh K(X, X) that the caller may overwrite."""
-        K = _fresh(self.cross(X, X))
-        return _symmetrised(K) if callable(self.metric) else K
+        return _fresh(self.cross(X, X))
 
     def cross(self, X, Z):
         """Return K(X, Z)."""
+        length = self._rbf_length(X, Z)
+        if length is not None:
+            return evaluate(RBF(length), X, None if Z is X else Z)
         return pairwise_kernels(X, Z, metric=self.metric, filter_params=True, **self.params)
+
+    def diagonal(self, X):
+        """Return the diagonal of K(X, X), in blocks."""
+        blocks = (X[i : i + _DIAGONAL_BLOCK] for i in range(0, X.shape[0], _DIAGONAL_BLOCK))
+        return np.concatenate([np.diag(self.cross(block, block)) for block in blocks])
+
+    def _rbf_length(self, X, Z):
+        """Return the length scale of an RBF on dense inputs, None for anything else."""
+        if self.metric != "rbf" or not (isinstance(X, np.ndarray) and isinstance(Z, np.ndarray)):
+            return None
+        gamma = self.params.get("gamma")
+        gamma = 1.0 / X.shape[1] if gamma is None else gamma
+        return 1.0 / np.sqrt(2.0 * gamma) if gamma > 0 else None
 
     def factor(self, X):
         """Return Phi with K = Phi Phi' where that is exact and smaller than K, else None."""
@@ -42,7 +75,7 @@ class PairwiseGram:
 
 
 @dataclass(frozen=True)
-class KernelGram:
+class KernelGram(_OnRows):
     """A :mod:`sklearn.gaussian_process.kernels` kernel."""
 
     kernel: Kernel
@@ -77,9 +110,26 @@ class PrecomputedGram:
             )
         return _symmetrised(np.array(K, order="C"))
 
-    def cross(self, K_cross, _):
-        """Return K(X, X_train) as it was passed."""
-        return np.asarray(K_cross, dtype=np.float64)
+    def cross(self, K_cross, rows):
+        """Return K(X, X_train) as it was passed, or the columns of given training rows."""
+        K_cross = np.asarray(K_cross, dtype=np.float64)
+        return K_cross[:, rows] if np.ndim(rows) == 1 else K_cross
+
+    def columns(self, K, chosen):
+        """Return columns of K."""
+        return np.asarray(K[:, chosen], dtype=np.float64)
+
+    def block(self, K, chosen):
+        """Return the block of K among the chosen rows."""
+        return np.asarray(K[np.ix_(chosen, chosen)], dtype=np.float64)
+
+    def rows(self, K, chosen):
+        """Return the chosen indices: there are no inputs."""
+        return chosen
+
+    def diagonal(self, K):
+        """Return the diagonal of K."""
+        return np.array(np.diag(K), dtype=np.float64)
 
     def factor(self, K):
         """Return None: K is all there is."""

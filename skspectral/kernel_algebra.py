@@ -105,7 +105,9 @@ def _scaled(K, factor):
 
 def _half_squared_distances(length_scale, X, Z=None):
     """Return |x_i - z_j|^2 / 2 in units of the length scale, non-negative."""
-    centre = X.mean(axis=0)  # small coordinates: less cancellation in |a|^2 + |b|^2 - 2ab
+    # Small coordinates: less cancellation in |a|^2 + |b|^2 - 2ab. Of Z, so that each row of the result
+    # depends on its own x only.
+    centre = (X if Z is None else Z).mean(axis=0)
     A = (X - centre) / length_scale
     B = A if Z is None else (Z - centre) / length_scale
     half = 0.5 * np.einsum("ij,ij->i", A, A)
@@ -121,7 +123,7 @@ def _half_squared_distances(length_scale, X, Z=None):
 
 def _direction_sums(W, length_scale, X, Z=None):
     """Return sum_ij W_ij (x_ik - z_jk)^2 / length_scale_k^2 for every input k."""
-    centre = X.mean(axis=0)
+    centre = (X if Z is None else Z).mean(axis=0)
     A = (X - centre) / length_scale
     B = A if Z is None else (Z - centre) / length_scale
     WB = W @ B

@@ -1,7 +1,7 @@
 """Kernel ridge regression with its penalty tuned from one decomposition."""
 
 import copy
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
@@ -11,9 +11,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .criteria import CRITERIA
 from .gram import PAIRWISE_NAMES, make_gram
+from .low_rank import Decomposition, Problem, decompose, depends_on_targets
 from .sharing import decomposition
-from .solution import criterion_curve, solve, solve_fixed
+from .solution import VarianceBounds, criterion_curve, solve, solve_fixed
 from .spectrum import Spectrum
+from .uncertainty import variance_uncertainty
 from .validation import as_columns, check_alphas, check_weights, per_target
 
 __all__ = ["SpectralKernelRidge"]
@@ -57,6 +59,13 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     alpha_per_target : bool, default=True
         Whether each target gets its own alpha when it is tuned; False minimises the sum of the
         criteria (of their logarithms for "gcv" and "loo") with one alpha.
+    method : {"auto", "exact", "low_rank"}, default="auto"
+        "exact" decomposes the kernel matrix. "low_rank" never forms it: O(n r^2) time and O(n r) memory by
+        a pivoted Cholesky factor. "auto" is exact for small n and for a given alpha; otherwise it takes a
+        factor where one of small rank is certified to give the log evidence to 0.01, or where the
+        matrix would not fit in memory.
+    rank : int, default=None
+        Rank of the factor; None means as large as the certificate needs.
 
     Attributes
     ----------
@@ -76,6 +85,10 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Effective degrees of freedom, the trace of the smoother, intercept included.
     tuning_ : tuple of TuningResult
         Status, value and number of evaluations for each target.
+    evidence_bounds_ : tuple of two floats or ndarrays of shape (n_targets,)
+        Lower and upper bound on the log evidence of the exact kernel matrix at these variances.
+    rank_ : int
+        Rank of the factor, or of the kernel matrix above rounding.
     spectrum_ : Spectrum
         The decomposition.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features)
@@ -125,6 +138,8 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         "criterion": [StrOptions(set(CRITERIA))],
         "fit_intercept": ["boolean"],
         "alpha_per_target": ["boolean"],
+        "method": [StrOptions({"auto", "exact", "low_rank"})],
+        "rank": [Interval(Integral, 1, None, closed="left"), None],
     }
 
     def __init__(
@@ -139,6 +154,8 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         criterion="evidence",
         fit_intercept=True,
         alpha_per_target=True,
+        method="auto",
+        rank=None,
     ):
         self.alpha = alpha
         self.kernel = kernel
@@ -149,6 +166,8 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.criterion = criterion
         self.fit_intercept = fit_intercept
         self.alpha_per_target = alpha_per_target
+        self.method = method
+        self.rank = rank
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
@@ -176,7 +195,8 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             check_alphas(self.alpha, as_columns(y).shape[1])  # before the expensive part
         self._y_ndim = y.ndim
         self.X_fit_ = X
-        self.spectrum_ = self._decompose(X, weight)
+        self._decomposition = self._decompose(X, as_columns(y), weight)
+        self.spectrum_ = self._decomposition.spectrum
         rotated = self.spectrum_.rotate(as_columns(y))
         if self._is_auto:
             solution = solve(rotated, CRITERIA[self.criterion], shared=not self.alpha_per_target)
@@ -200,9 +220,9 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **self._input_rules)
-        if self._primal_coef is not None:
-            return np.asarray(X @ self._primal_coef) + self.intercept_
-        return self._gram.cross(X, self.X_fit_) @ self.dual_coef_ + self.intercept_
+        if self._primal_coef is None:
+            return self._gram.cross(X, self.X_fit_) @ self.dual_coef_ + self.intercept_
+        return self._features(X) @ self._primal_coef + self.intercept_
 
     def criterion_curve(self, alphas):
         """Evaluate the criterion along alpha without refitting.
@@ -252,6 +272,38 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return self._shaped(self._solution.dual_variance())
+
+    def variance_uncertainty(self, coverage=0.95):
+        """Return how well the data determine the variances, and with them alpha, of every target.
+
+        Standard errors and correlation of the logarithms of noise and signal variance, and
+        profile-likelihood intervals of both and of alpha, by the (restricted) evidence of each target alone:
+        it has its maximum at the fitted values where these were tuned by it, and elsewhere for another
+        `criterion`, a given alpha or ``alpha_per_target=False``.
+
+        Parameters
+        ----------
+        coverage : float, default=0.95
+            Nominal coverage of the intervals, strictly between 0 and 1.
+
+        Returns
+        -------
+        tuple of VarianceUncertainty
+            One for each target, as in `tuning_`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skspectral import SpectralKernelRidge
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> ridge = SpectralKernelRidge(gamma=1.0).fit(X, y)
+        >>> found = ridge.variance_uncertainty()[0]
+        >>> low, high = found.ratio_interval
+        >>> low < ridge.alpha_ < high
+        True
+        """
+        check_is_fitted(self)
+        return variance_uncertainty(self._solution.rotated, coverage=coverage)
 
     def with_alpha(self, alpha):
         """Return a fitted copy with another alpha that shares this one's decomposition.
@@ -304,17 +356,26 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         params = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         return make_gram(self.kernel, (self.kernel_params or {}) if callable(self.kernel) else params)
 
-    def _decompose(self, X, weight):
+    def _decompose(self, X, Y, weight):
         gram = self._gram
+        basis = np.ones((X.shape[0], 1)) if self.fit_intercept else None
 
         def make():
-            basis = np.ones((X.shape[0], 1)) if self.fit_intercept else None
             Phi = gram.factor(X)
-            if Phi is None:
-                return Spectrum.from_gram(gram.square(X), basis, weight, overwrite_K=True)
-            return Spectrum.from_factor(Phi.toarray() if hasattr(Phi, "toarray") else Phi, basis, weight)
+            if Phi is not None:
+                Phi = Phi.toarray() if hasattr(Phi, "toarray") else Phi
+                return Decomposition(Spectrum.from_factor(Phi, basis, weight), primal_basis=Phi)
+            problem = Problem(gram, X, Y, basis, weight, VarianceBounds())
+            return decompose(problem, self.method, self.rank, must_be_exact=not self._is_auto)
 
-        return decomposition(make, gram, X, weight, self.fit_intercept)
+        looks = depends_on_targets(X.shape[0], self.method, self.rank, must_be_exact=not self._is_auto)
+        settings = (self.fit_intercept, self.method, self.rank, Y if looks else None)
+        return decomposition(make, gram, X, weight, settings)
+
+    def _features(self, X):
+        """Return the features of inputs where the model has any: the inputs themselves if they are exact."""
+        feature_map = self._decomposition.feature_map
+        return X if feature_map is None else feature_map(self._gram, X)
 
     def _adopt(self, solution):
         """Take over a solution as the fitted state."""
@@ -323,10 +384,9 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         intercept = solution.beta[0] if self.fit_intercept else np.zeros(len(solution.noise_var))
         self.alpha_ = per_target(solution.noise_ratio, ndim)
         self.dual_coef_ = self._shaped(solution.dual)
-        self._primal_coef = None
-        if self._gram.factor(self.X_fit_) is not None:
-            # X'alpha directly: K(X*, X) alpha would multiply the null part of alpha by rounding
-            self._primal_coef = self._shaped(self.X_fit_.T @ solution.range_dual)
+        basis = self._decomposition.primal_basis
+        # Phi'alpha directly: K(X*, X) alpha would multiply the null part of alpha by rounding
+        self._primal_coef = None if basis is None else self._shaped(basis.T @ solution.range_dual)
         self.intercept_ = per_target(intercept, ndim)
         self.noise_variance_ = per_target(solution.noise_var, ndim)
         self.signal_variance_ = per_target(solution.signal_var, ndim)
@@ -334,6 +394,9 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.criterion_value_ = per_target([t.value for t in solution.tuning], ndim)
         self.effective_dof_ = per_target(solution.effective_dof, ndim)
         self.tuning_ = solution.tuning
+        bounds = self._decomposition.bounds(solution)
+        self.evidence_bounds_ = tuple(per_target(bound, ndim) for bound in bounds)
+        self.rank_ = self._decomposition.rank
         return self
 
     def __sklearn_tags__(self):

@@ -13,6 +13,9 @@ Two ways to evaluate it:
 * `ResolventObjective`: for the evidence of a single output, x = log noise_ratio joins the outer
   variables, and each step is one Cholesky factorisation at one g.
 
+Either of them replaces K by a low-rank factor wherever that is exact to tolerance (`factors`): smooth kernels
+have few eigenvalues that rise above the noise, and O(n r^2) is then all there is to a step.
+
 `learn` walks from a quarter of a quarter of the rows to all of them: every level starts where the
 coarser one ended, with its curvature, so that the full matrix is factorised only a few times. Each level
 ends with a spectrum, whose global search over g has the last word: where it finds a better g than the
@@ -24,23 +27,33 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from .criteria import Criterion, profile
+from .criteria import Criterion, profile, value_at
 from .criteria.form import Terms
 from .descent import minimize_in_box
 from .exceptions import IndefiniteKernelError
+from .factors import pivoted_cholesky
+from .gram import KernelGram
 from .kernel_algebra import contract, evaluate
-from .solution import VarianceBounds, VariancePrior, solve
-from .spectrum import Resolvent, Rows, Spectrum
+from .low_rank import Decomposition, FactorTerms, Problem, decompose
+from .resolvent import Resolvent
+from .solution import VarianceBounds, VariancePrior, solve, tune
+from .spectrum import Rows, Spectrum
 
 __all__ = ["Learned", "Task", "learn", "learn_with", "profiled_evidence"]
 
 # Fewest rows of a level; each level has this fraction of the next one's rows.
 _COARSEST = 150
 _FRACTION = 0.25
-# Decrease of -2 log density that is not worth another step, on all rows and on the way there.
-_TOLERANCE, _COARSE_TOLERANCE = 1e-7, 1e-3
+# Decrease of -2 log density that is not worth another step: on all rows, where they are many, on the way.
+_TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-7, 1e-5, 1e-3
+_MANY = 1000
 # Gain of the global search over g that sends the descent on its way again, and how often.
 _WORTH_ANOTHER, _MAX_ROUNDS = 1e-3, 4
+# Factors stand in for K where the trace of what they miss is this share of the noise ratio (so that the
+# evidence is off by about that much) at a rank of at most this share of n.
+_TAU_SHARE, _LARGEST_SHARE = 1e-2, 0.3
+# A factor that missed its trace by no more than this may reach it at the next step.
+_NEARLY = 30.0
 # Noise ratios, relative to the mean variance of K, between which a descent in x has a slope to follow.
 _SLOPED = (1e-5, 1e3)
 
@@ -71,6 +84,9 @@ class Task:
         theta -> (-2 log density, gradient).
     ratio_start : float or None
         A noise ratio to start from as well.
+    method, rank
+        How K is decomposed, see `low_rank.decompose`. Only "exact" keeps steps from using factors of K that
+        are exact to tolerance.
     """
 
     X: np.ndarray
@@ -83,6 +99,8 @@ class Task:
     variance_prior: VariancePrior | None = None
     theta_prior: object = None
     ratio_start: float | None = None
+    method: str = "auto"
+    rank: int | None = None
 
     def subset(self, keep):
         """Return the task of some of the rows."""
@@ -94,30 +112,48 @@ class Task:
             basis=None if self.basis is None else self.basis[keep],
         )
 
-    def spectrum(self, theta):
-        """Return the decomposition at theta."""
+    def decompose(self, theta):
+        """Return the `Decomposition` at theta."""
+        gram = KernelGram(self.kernel.clone_with_theta(theta))
+        problem = Problem(gram, self.X, self.Y, self.basis, self.weight, self.bounds)
+        exact = self.criterion.name != "evidence" or self.variance_prior is not None
+        return decompose(problem, self.method, self.rank, must_be_exact=exact)
+
+    def dense(self, theta):
+        """Return the `Decomposition` of the kernel matrix itself at theta."""
         K = evaluate(self.kernel.clone_with_theta(theta), self.X)
-        return Spectrum.from_gram(K, self.basis, self.weight, overwrite_K=True)
+        return Decomposition(Spectrum.from_gram(K, self.basis, self.weight, overwrite_K=True))
 
     def solve(self, theta):
-        """Return the spectral solution at theta."""
-        return solve(
-            self.spectrum(theta).rotate(self.Y), self.criterion, self.bounds, prior=self.variance_prior
-        )
+        """Return the solution at theta, and its decomposition."""
+        found = self.decompose(theta)
+        return self.tuned(found), found
+
+    def tuned(self, found):
+        """Return the solution of a decomposition."""
+        rotated = found.spectrum.rotate(self.Y)
+        return solve(rotated, self.criterion, self.bounds, prior=self.variance_prior)
 
 
 @dataclass(frozen=True)
 class Learned:
-    """Result of `learn`: `theta`, the minimised `value`, its `spectrum`, and the number of factorisations."""
+    """Result of `learn`: `theta`, the minimised `value`, its `decomposition`, the factorisations counted."""
 
     theta: np.ndarray
     value: float
-    spectrum: Spectrum
+    decomposition: Decomposition
     n_decompositions: int
 
 
 class SpectralObjective:
     """F(theta) = sum_m min over variances of f_m, with its gradient, from one spectrum per call.
+
+    Parameters
+    ----------
+    task : Task
+        What is learned.
+    noise_ratio : float, default=None
+        What is known of the smallest noise ratio: how exact a factor of K must be.
 
     Attributes
     ----------
@@ -127,8 +163,9 @@ class SpectralObjective:
         Noise and signal variances of the last evaluation.
     """
 
-    def __init__(self, task):
+    def __init__(self, task, noise_ratio=None):
         self.task, self.n_calls, self.variances = task, 0, None
+        self.route, self._smallest_g = _FactorRoute(task), noise_ratio
 
     def starts(self, theta):
         """Return the points in the outer variables from which to descend: theta itself."""
@@ -150,14 +187,33 @@ class SpectralObjective:
         """Return the value and its gradient."""
         self.n_calls += 1
         task = self.task
+        kernel = task.kernel.clone_with_theta(theta)
+        factor = self.route.factor(kernel, self._smallest_g)
+        if factor is not None:
+            return self._from_factor(kernel, theta, factor)
         try:
-            solution = task.solve(theta)
+            solution = task.tuned(task.dense(theta))
         except IndefiniteKernelError:
             return np.inf, np.zeros_like(theta)
+        self._smallest_g = solution.noise_ratio.min()
         self.variances = solution.noise_var, solution.signal_var
         value, G = solution.objective_and_sensitivity(task.criterion)
-        gradient = contract(task.kernel.clone_with_theta(theta), G, task.X)
-        return _with_prior(task, theta, value, gradient)
+        return _with_prior(task, theta, value, contract(kernel, G, task.X))
+
+    def _from_factor(self, kernel, theta, factor):
+        """Return the value and its gradient from a factor of K."""
+        rows, Z, scale = self.route.targets
+        terms = FactorTerms(factor, rows, Z)
+        rotated = terms.rotated(scale)
+        x, noise_var, _, _ = tune(rotated, self.task.criterion, self.task.bounds)
+        g, b = np.exp(x), noise_var / scale**2
+        self.variances, self._smallest_g = (noise_var, noise_var / g), g.min()
+        value = value_at(self.task.criterion(rotated, x[None]), b[None]).sum()
+        B_inv, residual = terms.several(rotated, g)
+        gradient = _contract_factor(
+            kernel, terms.sensitivity(B_inv, residual, 1.0 / (g * b)), self.task.X, factor
+        )
+        return _with_prior(self.task, theta, float(value), gradient)
 
 
 class ResolventObjective:
@@ -171,8 +227,8 @@ class ResolventObjective:
 
     def __init__(self, task):
         self.task, self.n_calls, self.variances = task, 0, None
-        self.rows = Rows.make(len(task.X), task.basis, task.weight)
-        self.Z, self.scale, _ = self.rows.standardise(task.Y)
+        self.route = _FactorRoute(task)
+        self.rows, self.Z, self.scale = self.route.targets
         self.limits = None if task.bounds.is_free else task.bounds.box(self.scale)
         some = task.X[: min(len(task.X), 100)]
         self.mean_variance = float(np.trace(evaluate(task.kernel, some))) / len(some)
@@ -180,7 +236,7 @@ class ResolventObjective:
     def starts(self, theta):
         """Return (theta, x) with x tuned globally at theta, and with the user's x where there is one."""
         self.n_calls += 1
-        points = [self.at(theta, self.task.solve(theta))]
+        points = [self.at(theta, self.task.solve(theta)[0])]
         if self.task.ratio_start is not None:
             points.append(np.append(theta, np.log(self.task.ratio_start)))
         return points
@@ -206,22 +262,76 @@ class ResolventObjective:
         self.n_calls += 1
         task, theta, x = self.task, variables[:-1], variables[-1]
         kernel, g = task.kernel.clone_with_theta(theta), np.exp(x)
+        factor = self.route.factor(kernel, g)
         try:
-            resolvent = Resolvent.from_gram(evaluate(kernel, task.X), self.rows, g)
+            found, gradient = (
+                self._from_resolvent(kernel, x, g)
+                if factor is None
+                else self._from_factor(kernel, x, g, factor)
+            )
         except IndefiniteKernelError:
             return np.inf, np.zeros_like(variables)
-        A, A1, H, H1, dual = resolvent.evidence_terms(self.Z[:, 0])
-        terms = Terms(self.rows.n_free, *(np.full((1, 1), value) for value in (A, A1, 0.0, H, H1, 0.0)))
-        found = profile(terms, np.full((1, 1), x), self.limits)
-        b = found.noise_var[0]
-        self.variances = b * self.scale**2, b * self.scale**2 / g
+        b = found.noise_var[0] * self.scale**2
+        self.variances = b, b / g
+        value, gradient = _with_prior(task, theta, found.f[0, 0], gradient)
+        return value, np.append(gradient, found.f1[0, 0])
+
+    def _from_resolvent(self, kernel, x, g):
+        """Return the profile at (theta, x) and the gradient by theta, from a Cholesky of K + gI."""
+        resolvent = Resolvent.from_gram(evaluate(kernel, self.task.X), self.rows, g)
+        *terms, dual = resolvent.evidence_terms(self.Z[:, 0])
+        found = self._profile(x, *terms)
         G = resolvent.inverse
-        G -= np.outer(dual * (g / b), dual)
-        if task.weight is not None:
+        G -= np.outer(dual * (g / found.noise_var[0]), dual)
+        if self.task.weight is not None:
             G *= self.rows.sqrt_weight
             G *= self.rows.sqrt_weight.T
-        value, gradient = _with_prior(task, theta, found.f[0, 0], contract(kernel, G, task.X))
-        return value, np.append(gradient, found.f1[0, 0])
+        return found, contract(kernel, G, self.task.X)
+
+    def _from_factor(self, kernel, x, g, factor):
+        """Return the same from a factor of K."""
+        terms = FactorTerms(factor, self.rows, self.Z)
+        *values, B_inv, residual = terms.at(g)
+        found = self._profile(x, *values)
+        G = terms.sensitivity(B_inv, residual, 1.0 / (g * found.noise_var[0]))
+        return found, _contract_factor(kernel, G, self.task.X, factor)
+
+    def _profile(self, x, A, A1, H, H1):
+        terms = Terms(self.rows.n_free, *(np.full((1, 1), value) for value in (A, A1, 0.0, H, H1, 0.0)))
+        return profile(terms, np.full((1, 1), x), self.limits)
+
+
+class _FactorRoute:
+    """Factors of K for outer steps while their rank is small enough to pay; gives up once it is not."""
+
+    def __init__(self, task):
+        self.task = task
+        self.rows = Rows.make(len(task.X), task.basis, task.weight)
+        self.targets = self.rows, *self.rows.standardise(task.Y)[:2]
+        whole = task.criterion.name == "evidence" and task.variance_prior is None
+        self.open = task.method != "exact" and whole and bool(self.targets[1].any(axis=0).all())
+
+    def factor(self, kernel, g):
+        """Return a factor exact enough at noise ratio g, or None."""
+        if not self.open:
+            return None
+        if g is None:  # nothing is known of the noise yet
+            if self.task.method != "low_rank":
+                return None
+            g = self.task.solve(kernel.theta)[0].noise_ratio.min()
+        largest = max(1, int(_LARGEST_SHARE * len(self.task.X)))
+        tau = _TAU_SHARE * g
+        factor = pivoted_cholesky(
+            KernelGram(kernel), self.task.X, tau=tau, rank=largest, weight=self.task.weight
+        )
+        self.open = factor.tau <= tau
+        return factor if self.open else None
+
+
+def _contract_factor(kernel, sensitivity, X, factor):
+    """Return dF/dtheta from the derivatives by K(X, Z) and K(Z, Z)."""
+    to_landmarks, among = sensitivity
+    return contract(kernel, to_landmarks, X, factor.landmarks) + contract(kernel, among, factor.landmarks)
 
 
 def learn(task, theta, bounds, *, report=None):
@@ -238,44 +348,48 @@ def learn(task, theta, bounds, *, report=None):
     report : callable, default=None
         report(n_rows, step, theta, value, variances) after every step.
     """
-    starts, curvature, n_calls = None, None, 0
+    starts, curvature, noise_ratio, n_calls = None, None, None, 0
     for rows in _levels(len(task.X)):
         level = task if len(rows) == len(task.X) else task.subset(rows)
-        objective = _objective(level)
+        objective = _objective(level, noise_ratio)
         if starts is None:
             starts = objective.starts(theta)
-        descent, solution = _descend(objective, starts, bounds, curvature, level is task, report)
+        descent, found, noise_ratio = _descend(objective, starts, bounds, curvature, level is task, report)
         starts, curvature = [descent.x], descent.curvature / _FRACTION
         n_calls += objective.n_calls
-    return Learned(objective.theta(descent.x), descent.value, solution.spectrum, n_calls)
+    return Learned(objective.theta(descent.x), descent.value, found, n_calls)
 
 
 def _descend(objective, starts, bounds, curvature, is_last, report):
-    """Return the best descent from all starts, and the spectral solution where it ended."""
+    """Return the best descent from all starts, the decomposition where it ended, its smallest noise ratio."""
     lower, upper = objective.box(bounds)
     settings = {
-        "tolerance": _TOLERANCE if is_last else _COARSE_TOLERANCE,
+        "tolerance": _tolerance(len(objective.task.X)) if is_last else _COARSE_TOLERANCE,
         "report": None if report is None else _at_level(report, objective),
     }
     ends = [minimize_in_box(objective, s, lower, upper, curvature=curvature, **settings) for s in starts]
     best = min(ends, key=lambda end: end.value)
     for _ in range(_MAX_ROUNDS):
         theta = objective.theta(best.x)
-        solution, value = _globally(objective, theta)
+        solution, value, found = _globally(objective, theta)
         if value >= best.value - _WORTH_ANOTHER:
             break
         again = objective.at(theta, solution)
         best = minimize_in_box(objective, again, lower, upper, curvature=best.curvature, **settings)
-    return best, solution
+    return best, found, solution.noise_ratio.min()
+
+
+def _tolerance(n):
+    return _TOLERANCE if n < _MANY else _TOLERANCE_OF_MANY
 
 
 def _globally(objective, theta):
-    """Return the solution of all variances at theta and the value of the objective there."""
+    """Return the solution of all variances at theta, the objective there and the decomposition."""
     task = objective.task
     objective.n_calls += 1
-    solution = task.solve(theta)
+    solution, found = task.solve(theta)
     value = solution.objective(task.criterion)
-    return solution, value + (0.0 if task.theta_prior is None else task.theta_prior(theta)[0])
+    return solution, value + (0.0 if task.theta_prior is None else task.theta_prior(theta)[0]), found
 
 
 def learn_with(optimizer, task, theta, bounds):
@@ -288,7 +402,7 @@ def learn_with(optimizer, task, theta, bounds):
 
     theta, value = optimizer(obj_func, theta, bounds=bounds)
     theta = np.asarray(theta, dtype=np.float64)
-    return Learned(theta, 2.0 * float(value), task.spectrum(theta), objective.n_calls + 1)
+    return Learned(theta, 2.0 * float(value), task.decompose(theta), objective.n_calls + 1)
 
 
 def _at_level(report, objective):
@@ -300,17 +414,17 @@ def _at_level(report, objective):
 
 def profiled_evidence(task, theta):
     """Return the log evidence, maximised over the variances and summed over outputs, and its gradient."""
-    solution = task.solve(theta)
+    solution = task.tuned(task.dense(theta))
     _, G = solution.objective_and_sensitivity(task.criterion)
     gradient = contract(task.kernel.clone_with_theta(theta), G, task.X)
     return float(solution.log_evidence.sum()), -0.5 * gradient
 
 
-def _objective(task):
+def _objective(task, noise_ratio):
     single = task.Y.shape[1] == 1 and task.criterion.name == "evidence" and task.variance_prior is None
     if single and Rows.make(len(task.X), task.basis, task.weight).standardise(task.Y)[0].any():
         return ResolventObjective(task)
-    return SpectralObjective(task)
+    return SpectralObjective(task, noise_ratio)
 
 
 def _levels(n):

@@ -1,16 +1,22 @@
 """Search over kernels and their parameters in the pattern of GridSearchCV, one decomposition per kernel."""
 
+import copy
 import numbers
 
 import joblib
 import numpy as np
 from joblib import parallel_config
-from sklearn.model_selection import ParameterGrid, ParameterSampler
+from sklearn.base import clone, is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval
-from threadpoolctl import threadpool_limits
+from sklearn.utils.validation import _num_samples
+from threadpoolctl import threadpool_info, threadpool_limits
 
+from .criteria import CRITERIA
 from .sharing import shared_decompositions
 
 __all__ = ["KernelSearchCV"]
@@ -19,6 +25,9 @@ __all__ = ["KernelSearchCV"]
 # share it.
 _AFTER_DECOMPOSITION = frozenset({"alpha", "criterion", "alpha_per_target"})
 _TUNED = ("alpha", "noise_variance", "signal_variance", "log_evidence")
+# Decompositions of so many splits are always kept; more of them as long as they fit into these bytes.
+_SPLITS_KEPT = 10
+_BYTES_KEPT = 2**30
 
 
 class KernelSearchCV(BaseSearchCV):
@@ -35,9 +44,11 @@ class KernelSearchCV(BaseSearchCV):
     estimator : estimator
         A SpectralKernelRidge or SpectralGPRegressor, or a Pipeline that ends with one.
     param_grid : dict or list of dict
-        Values (or, with `n_iter`, distributions) by parameter name.
+        Lists of values (or, with `n_iter`, distributions) by parameter name, ``step__parameter`` for a
+        Pipeline.
     cv : int, splitter, iterable or None, default=None
-        None ranks by the criterion on all rows; anything else is as in GridSearchCV.
+        None ranks by the criterion on all rows, which must then be the same for all candidates; anything
+        else is as in GridSearchCV.
     scoring : str, callable, list, tuple or dict, default=None
         As in GridSearchCV; only with folds.
     refit : bool, str or callable, default=True
@@ -49,7 +60,7 @@ class KernelSearchCV(BaseSearchCV):
     error_score : "raise" or number, default=nan
         As in GridSearchCV.
     return_train_score : bool, default=False
-        As in GridSearchCV.
+        As in GridSearchCV; only with folds.
     n_iter : int, default=None
         Draw so many candidates from `param_grid` as RandomizedSearchCV does, instead of all.
     random_state : int, RandomState instance or None, default=None
@@ -58,10 +69,26 @@ class KernelSearchCV(BaseSearchCV):
     Attributes
     ----------
     cv_results_ : dict of ndarray
-        As in GridSearchCV. With ``cv=None`` it also has "alpha", "noise_variance", "signal_variance" and
-        "log_evidence" of every candidate (objects, since there may be several targets).
-    best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_, multimetric_
+        As in GridSearchCV. With ``cv=None`` the score is the criterion summed over targets, and there are
+        also "alpha", "noise_variance", "signal_variance" and "log_evidence" of every candidate (objects,
+        since there may be several targets; nan where a fit failed).
+    best_estimator_, best_score_, best_params_, best_index_, n_splits_, refit_time_, multimetric_
         As in GridSearchCV.
+    scorer_ : callable or dict of callable
+        What `score` uses, as in GridSearchCV; with ``cv=None`` the estimator's own `score`.
+    n_features_in_, feature_names_in_
+        Those of `best_estimator_`.
+
+    See Also
+    --------
+    SpectralKernelRidge, SpectralGPRegressor : The estimators it is made for.
+    sklearn.model_selection.GridSearchCV, sklearn.model_selection.RandomizedSearchCV : Its patterns.
+
+    Notes
+    -----
+    Candidates are evaluated kernel by kernel and reported in the order of GridSearchCV. Meanwhile one
+    decomposition is kept for each split of a kernel: up to ten of them, and more as long as all fit into
+    1 GiB. Beyond that (leave-one-out on many rows) decompositions are made anew for every candidate.
 
     Examples
     --------
@@ -127,58 +154,101 @@ class KernelSearchCV(BaseSearchCV):
         self : KernelSearchCV
             The fitted search.
         """
-        n_jobs = joblib.effective_n_jobs(self.n_jobs)
-        blas_threads = max(1, joblib.cpu_count() // n_jobs) if n_jobs > 1 else None
+        self._validate_params()  # BaseSearchCV.fit does it too, after what is needed here
+        if y is None and get_tags(self).target_tags.required:
+            raise ValueError("KernelSearchCV requires y to be passed, but the target y is None.")
+        run = copy.copy(self)
+        # BaseSearchCV reads the attribute cv, and takes None for five folds
+        run.cv = self._splitter(y)
         # Threads, not processes: they share decompositions, and LAPACK leaves them free to run.
-        with parallel_config(backend="threading"), threadpool_limits(blas_threads, user_api="blas"):
-            self._in_flight = n_jobs
-            with shared_decompositions(self._cache_size()):
-                return super().fit(X, y, **params)
+        with parallel_config(backend="threading"):
+            n_jobs = joblib.effective_n_jobs(self.n_jobs)
+            run._n_kept = run._n_splits_kept(X, y, params) + n_jobs  # beside them those under way
+            with threadpool_limits(_blas_threads(n_jobs), user_api="blas"):
+                super(KernelSearchCV, run).fit(X, y, **params)
+        if self.cv is None:
+            # candidates were ranked by the criterion, but `score` is about the rows it is given
+            run.scorer_ = check_scoring(self.estimator)
+        vars(self).update({name: value for name, value in vars(run).items() if name.endswith("_")})
+        return self
 
-    def _cache_size(self):
-        """Return how many decompositions to keep: one for each split of a kernel, and those under way."""
-        n_splits = self.cv if isinstance(self.cv, numbers.Integral) else getattr(self.cv, "n_splits", 10)
-        return (1 if self.cv is None else n_splits) + self._in_flight
+    def _splitter(self, y):
+        if self.cv is None:
+            return _AllRows()
+        return check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+
+    def _n_splits_kept(self, X, y, params):
+        """Return of how many splits decompositions are kept, each of which comes round for every alpha."""
+        split_params = self._get_routed_params_for_fit(params).splitter.split
+        n_fitting = _BYTES_KEPT // (8 * max(1, _num_samples(X)) ** 2)
+        return min(self.cv.get_n_splits(X, y, **split_params), max(_SPLITS_KEPT, n_fitting))
+
+    @property
+    def _has_folds(self):
+        return not (self.cv is None or isinstance(self.cv, _AllRows))
 
     def _candidates(self):
-        if self.n_iter is None:
-            return list(ParameterGrid(self.param_grid))
-        return list(ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state))
+        if self.n_iter is not None:
+            return list(ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state))
+        for grid in [self.param_grid] if isinstance(self.param_grid, dict) else self.param_grid:
+            drawn = [name for name, values in grid.items() if hasattr(values, "rvs")]
+            if drawn:
+                raise ValueError(
+                    f"The values of {', '.join(drawn)} are a distribution: pass n_iter, the number of "
+                    "candidates to draw, or a list of values."
+                )
+        return list(ParameterGrid(self.param_grid))
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         """Evaluate candidates kernel by kernel; `_format_results` restores their order."""
         candidates = self._candidates()
-        self._check_one_criterion(candidates)
+        self._check_candidates(candidates)
         groups = {}
         for index, candidate in enumerate(candidates):
             groups.setdefault(self._kernel_key(candidate), []).append(index)
+        for group in groups.values():
+            group.sort(key=lambda index: self._route(candidates[index]))
         self._order = [index for group in groups.values() for index in group]
         ordered = [candidates[index] for index in self._order]
-        if callback_ctx is None:
-            evaluate_candidates(ordered)
-            return
-        context = callback_ctx.subcontext(
-            task_name="search", max_subtasks=len(ordered) * self.n_splits_, sequential_subtasks=False
-        ).call_on_fit_task_begin(estimator=self)
-        evaluate_candidates(ordered, callback_ctx=context)
-        context.call_on_fit_task_end(estimator=self)
+        with shared_decompositions(self._n_kept):
+            if callback_ctx is None:
+                evaluate_candidates(ordered)
+                return
+            context = callback_ctx.subcontext(
+                task_name="search", max_subtasks=len(ordered) * self.n_splits_, sequential_subtasks=False
+            ).call_on_fit_task_begin(estimator=self)
+            evaluate_candidates(ordered, callback_ctx=context)
+            context.call_on_fit_task_end(estimator=self)
+
+    @property
+    def _prefix(self):
+        """What stands before the names of the last step's parameters."""
+        prefix, last = "", self.estimator
+        while isinstance(last, Pipeline):
+            name, last = last.steps[-1]
+            prefix += f"{name}__"
+        return prefix
 
     def _kernel_key(self, candidate):
         """Return what determines a candidate's decomposition."""
-        prefix = f"{self.estimator.steps[-1][0]}__" if isinstance(self.estimator, Pipeline) else ""
-        after = {prefix + name for name in _AFTER_DECOMPOSITION}
+        after = {self._prefix + name for name in _AFTER_DECOMPOSITION}
         return repr(sorted((name, repr(value)) for name, value in candidate.items() if name not in after))
+
+    def _route(self, candidate):
+        """Return what may let one candidate approximate the matrix and another not."""
+        alpha, criterion = (candidate.get(self._prefix + name) for name in ("alpha", "criterion"))
+        return isinstance(alpha, str), repr(criterion)
 
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
         place = np.argsort(self._order)
         candidate_params = [candidate_params[i] for i in place]
         out = [out[i * n_splits + k] for i in place for k in range(n_splits)]
-        if self.cv is None:
+        if not self._has_folds:
             more_results = {**(more_results or {}), **_tuned_values(out)}
         return super()._format_results(candidate_params, n_splits, out, more_results)
 
     def _get_scorers(self):
-        if self.cv is not None:
+        if self._has_folds:
             return super()._get_scorers()
         if self.scoring is not None:
             raise ValueError(
@@ -189,22 +259,54 @@ class KernelSearchCV(BaseSearchCV):
             raise ValueError("return_train_score=True needs folds: pass cv=5 or another splitter.")
         return _criterion_scorer, "score"
 
-    def _check_input_parameters(self, X, y, split_params):
-        super()._check_input_parameters(X, y, split_params)
-        if self.cv is None:
-            # BaseSearchCV turns cv=None into five folds just before this hook
-            self._checked_cv_orig = _AllRows()
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags = copy.deepcopy(get_tags(self.estimator).target_tags)  # several targets are welcome
+        return tags
 
-    def _check_one_criterion(self, candidates):
-        if self.cv is not None:
-            return
-        names = {name for c in candidates for name in c if name.rpartition("__")[2] == "criterion"}
-        values = {repr(c.get(name)) for c in candidates for name in names}
-        if len(values) > 1:
-            raise ValueError(
-                f"Candidates with different criteria ({', '.join(sorted(values))}) cannot be ranked by them. "
-                "Pass cv=5 or another splitter to compare criteria by their predictions."
-            )
+    def _check_candidates(self, candidates):
+        """Refuse, before any work, parameters that do not exist and criteria that cannot be compared."""
+        lasts = [
+            _last_step(clone(self.estimator).set_params(**clone(candidate, safe=False)))
+            for candidate in candidates
+        ]
+        if not self._has_folds:
+            for last in lasts:
+                _check_has_criterion(last)
+            _check_one_criterion({last.criterion for last in lasts})
+
+
+def _blas_threads(n_jobs):
+    """Return every job's share of the threads that BLAS uses now; None leaves them to a single job."""
+    if n_jobs == 1:
+        return None
+    now = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    return max(1, min(now, default=1) // n_jobs)
+
+
+def _last_step(estimator):
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    return estimator
+
+
+def _check_has_criterion(estimator):
+    criterion = getattr(estimator, "criterion", None)
+    if criterion not in CRITERIA:
+        has = "none" if criterion is None else f"criterion={criterion!r}, which is none of these"
+        raise ValueError(
+            f"cv=None ranks candidates by a spectral criterion ({', '.join(sorted(CRITERIA))}), and "
+            f"{type(estimator).__name__} has {has}. Use SpectralKernelRidge or SpectralGPRegressor with "
+            "one of them, or pass cv=5 or another splitter."
+        )
+
+
+def _check_one_criterion(names):
+    if len(names) > 1:
+        raise ValueError(
+            f"Candidates with different criteria ({', '.join(sorted(names))}) cannot be ranked by them. "
+            "Pass cv=5 or another splitter to compare criteria by their predictions."
+        )
 
 
 class _AllRows:
@@ -214,7 +316,7 @@ class _AllRows:
         return 1
 
     def split(self, X, y=None, groups=None):
-        rows = np.arange(X.shape[0] if hasattr(X, "shape") else len(X))
+        rows = np.arange(_num_samples(X))
         yield rows, rows
 
 
@@ -222,15 +324,11 @@ class _CriterionValue(float):
     """A score that remembers the tuned values it came with."""
 
 
-def _criterion_scorer(estimator, X, y=None):
-    """Return the criterion of a fitted estimator, summed over targets."""
-    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
-    if not hasattr(last, "tuning_"):
-        raise TypeError(
-            f"cv=None ranks by the criterion of a spectral estimator, and {type(last).__name__} has none. "
-            "Use SpectralKernelRidge or SpectralGPRegressor, or pass cv=5."
-        )
-    value = _CriterionValue(sum(result.value for result in last.tuning_))
+def _criterion_scorer(estimator, X, y=None, sample_weight=None):
+    """Return the criterion of a fitted estimator, summed over targets; rows and weights are those of fit."""
+    last = _last_step(estimator)
+    largest = np.finfo(np.float64).max  # of perfect fits, too, means and ranks are taken
+    value = _CriterionValue(np.clip(sum(result.value for result in last.tuning_), -largest, largest))
     noise, signal = np.asarray(last.noise_variance_), np.asarray(last.signal_variance_)
     ratio = [result.noise_ratio for result in last.tuning_]
     alpha = np.asarray(ratio if noise.ndim else ratio[0])

@@ -1,7 +1,7 @@
 """From rotated targets to tuned variances and coefficients: what both estimators share.
 
-`tune` chooses the noise ratio of every output by a criterion, `solve` turns noise ratios into a
-`Solution`. Nothing here forms or factorises a matrix.
+`tune` chooses the variances of every output by a criterion, `solve` turns them into a `Solution`.
+Nothing here forms or factorises a matrix.
 """
 
 import warnings
@@ -11,11 +11,11 @@ import numpy as np
 
 from .criteria import CRITERIA, UNDETERMINED, Box, profile, value_at
 from .criteria.form import Profile
-from .exceptions import DegenerateCriterionWarning
+from .exceptions import DegenerateCriterionWarning, RepeatedObservationsWarning
 from .spectrum import Rotated, Spectrum
 from .tuning import TuningResult, minimize_each
 
-__all__ = ["Solution", "VarianceBounds", "VariancePrior", "criterion_curve", "solve", "solve_fixed"]
+__all__ = ["Solution", "VarianceBounds", "VariancePrior", "criterion_curve", "solve", "solve_fixed", "tune"]
 
 # The search covers [n eps, 1e6] relative to the spectrum: below, the ridge drowns in the rounding of
 # K; above, the fit differs from the pure-noise limit by less than a millionth.
@@ -242,7 +242,10 @@ class Solution:
         weight = 1.0 / (self.spectrum.s[:, None] + self.noise_ratio)
         if np.ndim(prior) == 2:
             explained = np.stack([cross.T @ (w[:, None] * cross) for w in weight.T], axis=-1)
-            return self.signal_var * (prior[..., None] - explained) + self.noise_var * leverage[..., None]
+            latent = prior[..., None] - explained
+            diagonal = np.einsum("iim->im", latent)
+            np.maximum(diagonal, 0.0, out=diagonal)
+            return self.signal_var * latent + self.noise_var * leverage[..., None]
         explained = (cross**2).T @ weight
         latent = self.signal_var * np.maximum(prior[:, None] - explained, 0.0)
         return latent + self.noise_var * leverage[:, None]
@@ -272,7 +275,7 @@ def solve(rotated, criterion, bounds=None, *, shared=False, prior=None):
         x[:], noise_var[:] = _constant_output(rotated.spectrum, bounds)
     if len(varying):
         part = rotated if len(varying) == m else rotated.select(varying)
-        found = _tune(part, criterion, bounds, shared, prior)
+        found = tune(part, criterion, bounds, shared, prior)
         x[varying], noise_var[varying], status[varying], n_evaluations[varying] = found
     signal_var = noise_var / np.exp(x)
     status[_active(noise_var, bounds.noise) | _active(signal_var, bounds.signal)] = "bound"
@@ -284,6 +287,14 @@ def solve(rotated, criterion, bounds=None, *, shared=False, prior=None):
             "vanishes, whatever the data, and was stopped at the smallest noise that rounding "
             "resolves. Use criterion='evidence'.",
             DegenerateCriterionWarning,
+            stacklevel=3,
+        )
+    if rotated.rows.n_repeats and "noise_free" in status:
+        warnings.warn(
+            "Weights above 1 count a row as that many observations. Their perfect agreement says that there "
+            "is no noise, and the model interpolates. If the weights are relative precisions, divide them "
+            "by their maximum.",
+            RepeatedObservationsWarning,
             stacklevel=3,
         )
     return _assemble(rotated, criterion, np.exp(x), noise_var, status, n_evaluations, prior)
@@ -303,10 +314,10 @@ def criterion_curve(rotated, criterion, noise_ratios):
     return _public_value(rotated, criterion, terms, terms.A / max(terms.n, 1))
 
 
-def _tune(rotated, criterion, bounds, shared, prior):
-    """Return x, noise_var (units of y), status and evaluations of outputs that vary."""
+def tune(rotated, criterion, bounds, shared=False, prior=None):
+    """Return x, noise_var (units of y), status and evaluations, (m,) each, of outputs that all vary."""
     box = None if bounds.is_free else bounds.box(rotated.scale)
-    x_min, x_max, is_limit = _search_range(rotated.spectrum, bounds)
+    x_min, x_max, is_limit = search_range(rotated.spectrum, bounds)
     objective = _objective(rotated, criterion, box, prior)
     found = minimize_each(
         _summed(objective, rotated.n_outputs) if shared else objective,
@@ -361,7 +372,7 @@ def _summed(objective_each, n_outputs):
     return objective
 
 
-def _search_range(spectrum, bounds):
+def search_range(spectrum, bounds):
     """Return x_min, x_max and whether each end is the limit itself rather than a bound given by the user."""
     smallest, largest = numerical_ratio_range(spectrum)
     low, high = bounds.noise_ratio

@@ -12,11 +12,11 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import eigh, svd
 from scipy.linalg.blas import dgemm
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.lapack import dgeqrf, dormqr
 
 from .exceptions import IndefiniteKernelError, RankDeficientBasisWarning
 
-__all__ = ["Resolvent", "Rotated", "Rows", "Spectrum"]
+__all__ = ["Rotated", "Rows", "Spectrum", "add_outer"]
 
 _EPS = np.finfo(np.float64).eps
 
@@ -115,8 +115,8 @@ class Rows:
         KQ = K @ self.Q
         if self.n_mean:
             B = 0.5 * self.Q @ (self.Q.T @ KQ) - KQ
-            _add_outer(K, self.Q, B)
-            _add_outer(K, B, self.Q)
+            add_outer(K, self.Q, B)
+            add_outer(K, B, self.Q)
         return KQ
 
 
@@ -215,8 +215,8 @@ class Spectrum:
     ----------
     s : ndarray of shape (r,)
         Eigenvalues in ascending order, none negative.
-    U : ndarray of shape (n, r)
-        Orthonormal eigenvectors, orthogonal to the mean space.
+    U : ndarray of shape (n, r), or `ReflectedVectors`
+        Orthonormal eigenvectors, orthogonal to the mean space; supports ``U @ w`` and ``U.T @ Z``.
     n_null : int
         Directions of the rows outside both U and the mean space; their eigenvalue is 0.
     resolution : float
@@ -226,6 +226,8 @@ class Spectrum:
         Weights and mean functions.
     KQ : ndarray of shape (n, q)
         K Q, kept because K itself is overwritten by its decomposition.
+    loadings, QPhi : ndarray of shape (r, features) and (q, features), or None
+        U'Phi and Q'Phi where K = Phi Phi' came as a factor.
     """
 
     s: np.ndarray
@@ -234,6 +236,8 @@ class Spectrum:
     resolution: float
     rows: Rows
     KQ: np.ndarray
+    loadings: np.ndarray | None = None
+    QPhi: np.ndarray | None = None
 
     @classmethod
     def from_gram(cls, K, basis=None, sample_weight=None, *, overwrite_K=False):
@@ -266,13 +270,15 @@ class Spectrum:
             )
         rows = Rows.make(len(K), basis, sample_weight)
         KQ = rows.project(K)
+        size = np.linalg.norm(K)
         if rows.n_mean:
-            _add_outer(K, (2.0 * np.linalg.norm(K) or 1.0) * rows.Q, rows.Q)
+            add_outer(K, (2.0 * size or 1.0) * rows.Q, rows.Q)
         whole = rows.present.all()
         block = K if whole else K[np.ix_(rows.present, rows.present)]
         # The transpose of a C-ordered symmetric matrix is itself in LAPACK's order: no copy.
         s, V = eigh(block.T, overwrite_a=True, driver="evd", check_finite=False)
         s, V = s[: len(s) - rows.n_mean], V[:, : len(s) - rows.n_mean]
+        s = s if size > 0 else np.zeros_like(s)
         bound = max(s.max(initial=0.0), 0.0) + np.linalg.norm(rows.Q.T @ KQ)  # on the spectrum of K
         resolution = _resolution(s, bound, len(block), eps)
         U = V if whole else _scatter_rows(V, rows.present)
@@ -280,33 +286,39 @@ class Spectrum:
 
     @classmethod
     def from_factor(cls, Phi, basis=None, sample_weight=None):
-        """Decompose K = Phi Phi' from its factor Phi (n, r), O(n r^2), by a thin SVD.
+        """Decompose K = Phi Phi' from its factor Phi (n, r) without any n x n matrix, O(n r^2).
+
+        A QR decomposition of Phi, whose orthogonal factor stays in reflectors, and an SVD of R.
 
         Parameters
         ----------
         Phi : ndarray of shape (n, r)
-            Any factor; nothing of size n x n is made.
+            Any factor.
         basis, sample_weight
             As in `from_gram`.
         """
-        Phi = np.array(Phi, dtype=np.float64)
+        rows = Rows.make(len(Phi), basis, sample_weight)
+        Phi = np.array(Phi, dtype=np.float64, order="F")
         if not np.isfinite(Phi).all():
             raise ValueError("The factor of the kernel matrix has NaN or infinite entries.")
-        rows = Rows.make(len(Phi), basis, sample_weight)
         Phi *= rows.sqrt_weight
         QPhi = rows.Q.T @ Phi
         KQ = Phi @ QPhi.T
-        Phi -= rows.Q @ QPhi
-        U, root_s, _ = svd(Phi, full_matrices=False, overwrite_a=True, check_finite=False)
+        if rows.n_mean:
+            Phi -= rows.Q @ QPhi
+        vectors, root_s, Vt = _qr_svd(Phi)
         n, mean_size = int(rows.present.sum()), np.linalg.norm(QPhi)
         largest = root_s.max(initial=0.0)
         # Singular values resolve down to n eps relative to the largest, eigenvalues to its square:
         # the noise floor of the eigenvalues is far below that of a dense K.
         kept = root_s > n * _EPS * max(largest, mean_size)
         kept &= np.arange(len(root_s)) < n - rows.n_mean
-        s, U = root_s[kept][::-1] ** 2, np.ascontiguousarray(U[:, kept][:, ::-1])
+        order = np.flatnonzero(kept)[::-1]  # ascending
+        s = root_s[order] ** 2
         resolution = n * _EPS * (largest**2 + mean_size**2)
-        return cls(s, U, n - rows.n_mean - len(s), resolution, rows, KQ)
+        loadings = root_s[order, None] * Vt[order]
+        n_null = n - rows.n_mean - len(s)
+        return cls(s, vectors.select(order), n_null, resolution, rows, KQ, loadings, QPhi)
 
     @property
     def scale(self):
@@ -316,7 +328,12 @@ class Spectrum:
     @cached_property
     def U_squared(self):
         """Squares of the entries of U: the weights of diag(U diag(v) U')."""
-        return self.U**2
+        return self.dense_U**2
+
+    @cached_property
+    def dense_U(self):
+        """U as an array."""
+        return np.asarray(self.U)
 
     @cached_property
     def null_leverage(self):
@@ -334,7 +351,7 @@ class Spectrum:
 
     def resolution_sensitivity(self):
         """Return d log(resolution)/dK = (uu' + QQ')/(s_max + |Q'KQ|), u the leading eigenvector, (n, n)."""
-        lead = np.column_stack([self.U[:, -1], self.rows.Q])
+        lead = np.column_stack([self.dense_U[:, -1], self.rows.Q])
         return lead @ lead.T / (self.s[-1] + np.trace(self.rows.Q.T @ self.KQ))
 
     def rotate(self, Y):
@@ -413,6 +430,97 @@ class Spectrum:
             leverage = (z * z).sum(axis=0)
         return self.U.T @ (k - Kh), prior, leverage
 
+    def project_features(self, features, prior, basis=None):
+        """Return what `project` does, for new points given by their features (n_new, r): O(r^2) each.
+
+        With k* = Phi phi* everything happens in feature space: U'k~ = (U'Phi) psi with
+        psi = phi* - Phi'Qz, and k** - 2 h k* + h K h' = k** - |phi*|^2 + |psi|^2. What the features miss of
+        k** stays in: far from the data the prior variance is restored.
+        """
+        psi = features.T
+        leverage = np.zeros_like(prior)
+        if self.rows.n_mean:
+            z = self.rows.R_inv.T @ basis.T
+            psi = psi - self.QPhi.T @ z
+            joint = np.ndim(prior) == 2
+            leverage = z.T @ z if joint else (z * z).sum(axis=0)
+            if joint:
+                prior = prior - features @ features.T + psi.T @ psi
+            else:
+                prior = prior - (features**2).sum(axis=1) + (psi**2).sum(axis=0)
+        return self.loadings @ psi, prior, leverage
+
+
+class ReflectedVectors:
+    """Orthonormal vectors Q_f W kept as the Householder reflectors of a QR decomposition.
+
+    Parameters
+    ----------
+    reflectors, tau
+        As LAPACK's geqrf returns them.
+    W : ndarray of shape (r, k)
+        Orthonormal columns in the coordinates of R.
+    """
+
+    def __init__(self, reflectors, tau, W):
+        self.reflectors, self.tau, self.W = reflectors, tau, W
+        self.shape = len(reflectors), W.shape[1]
+
+    def __len__(self):
+        return self.shape[0]
+
+    def select(self, columns):
+        """Return the chosen vectors."""
+        return ReflectedVectors(self.reflectors, self.tau, self.W[:, columns])
+
+    def __matmul__(self, weights):
+        """Return Q_f [W weights; 0]."""
+        padded = np.zeros((len(self), weights.shape[1]), order="F")
+        padded[: len(self.W)] = self.W @ weights
+        return self._apply(padded, "N")
+
+    @property
+    def T(self):
+        """The transpose, for products with (n, k) arrays."""
+        return _Transposed(self)
+
+    def __array__(self, dtype=None, copy=None):
+        return self @ np.eye(self.shape[1])
+
+    def _apply(self, block, trans):
+        lwork = max(1, 64 * block.shape[1])
+        return dormqr("L", trans, self.reflectors, self.tau, block, lwork, overwrite_c=True)[0]
+
+
+class _Transposed:
+    def __init__(self, vectors):
+        self.vectors = vectors
+
+    def __matmul__(self, Z):
+        rotated = self.vectors._apply(np.array(Z, order="F"), "T")
+        return self.vectors.W.T @ rotated[: len(self.vectors.W)]
+
+
+def _qr_svd(Phi):
+    """Return left singular vectors, singular values and right singular vectors of Phi; it is overwritten."""
+    if Phi.shape[0] < Phi.shape[1]:
+        U, root_s, Vt = svd(Phi, full_matrices=False, check_finite=False)
+        return _Columns(U), root_s, Vt
+    reflectors, tau, _, _ = dgeqrf(Phi, lwork=64 * Phi.shape[1], overwrite_a=True)
+    R = np.triu(reflectors[: Phi.shape[1]])
+    W, root_s, Vt = svd(R, full_matrices=False, overwrite_a=True, check_finite=False)
+    return ReflectedVectors(reflectors, tau, W), root_s, Vt
+
+
+class _Columns(np.ndarray):
+    """An array with the `select` of `ReflectedVectors`."""
+
+    def __new__(cls, array):
+        return np.asarray(array).view(cls)
+
+    def select(self, columns):
+        return np.ascontiguousarray(np.asarray(self)[:, columns])
+
 
 def _orthonormal_basis(F):
     """Return Q, R_inv with F R_inv = Q, dropping directions that the rows do not determine."""
@@ -428,7 +536,7 @@ def _orthonormal_basis(F):
     return np.ascontiguousarray(Q[:, kept]), Vt[kept].T / size[kept]
 
 
-def _add_outer(K, A, B):
+def add_outer(K, A, B):
     """Add A B' to a C-ordered symmetric sum in place (as its transpose B A', in BLAS's order)."""
     dgemm(1.0, B, A, beta=1.0, c=K.T, trans_b=True, overwrite_c=True)
 
@@ -457,65 +565,3 @@ def _root_mean_square(Y, n_free):
     size = np.abs(Y).max(axis=0, initial=0.0)
     safe = np.where(size > 0, size, 1.0)
     return size * np.sqrt(((Y / safe) ** 2).sum(axis=0) / max(n_free, 1.0))
-
-
-@dataclass(frozen=True)
-class Resolvent:
-    """(PKP + gI)^-1 at a single noise ratio g, by one Cholesky factorisation: a sixth of a spectrum's cost.
-
-    Attributes
-    ----------
-    inverse : ndarray of shape (n, n)
-        The inverse outside the mean space; 0 on it.
-    log_det : float
-        log |A'KA + gI|, A a basis of the complement of the mean space.
-    noise_ratio : float
-        g.
-    rows : Rows
-        Weights and mean functions; all rows are present.
-    """
-
-    inverse: np.ndarray
-    log_det: float
-    noise_ratio: float
-    rows: Rows
-
-    @classmethod
-    def from_gram(cls, K, rows, noise_ratio):
-        """Factorise; K is overwritten.
-
-        Raises
-        ------
-        IndefiniteKernelError
-            If PKP + gI is not positive definite.
-        """
-        rows.project(K)
-        # The mean space gets an eigenvalue like the others: g alone there would spoil the condition.
-        shift = float(np.trace(K)) / len(K) or 1.0
-        if rows.n_mean:
-            _add_outer(K, shift * rows.Q, rows.Q)
-        K.flat[:: len(K) + 1] += noise_ratio
-        factor, info = dpotrf(K.T, lower=True, clean=True, overwrite_a=True)
-        if info:
-            raise IndefiniteKernelError(-noise_ratio, 0.0)
-        log_det = 2.0 * np.log(np.diag(factor)).sum() - rows.n_mean * np.log(shift + noise_ratio)
-        half, _ = dpotri(factor, lower=True, overwrite_c=True)
-        half.flat[:: len(K) + 1] *= 0.5
-        inverse = half + half.T
-        if rows.n_mean:
-            _add_outer(inverse, -rows.Q / (shift + noise_ratio), rows.Q)
-        return cls(inverse, log_det, noise_ratio, rows)
-
-    def evidence_terms(self, Z):
-        """Return A, A', H, H' of the evidence (see `criteria`) of a standardised target Z (n,), and its dual.
-
-        A = sum e v = g z'Mz and A' = A - g^2 |Mz|^2 with M the inverse outside the mean space;
-        H = -sum log v = log|A'KA + gI| - (n - q) log g and H' = -sum u = g tr M - (n - q).
-        """
-        g, n = self.noise_ratio, len(Z) - self.rows.n_mean
-        dual = self.inverse @ Z
-        A = g * (Z @ dual)
-        A1 = A - g**2 * (dual @ dual)
-        H = self.log_det - n * np.log(g)
-        H1 = g * np.trace(self.inverse) - n
-        return A, A1, H, H1, dual

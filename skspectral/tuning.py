@@ -117,10 +117,11 @@ def _brackets(objective, grid, f1, f2):
 
 def _may_hide_roots(down, up, curve_down, curve_up, width):
     """Return where f' has one sign at both ends of a cell but its end tangents meet beyond 0."""
-    turns = (down * up > 0) & (down * curve_down < 0) & (up * curve_up > 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    side = np.sign(down)
+    turns = (side == np.sign(up)) & (side == -np.sign(curve_down)) & (side == np.sign(curve_up))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         meet = (up - down - curve_up * width) / (curve_down - curve_up)
-        return turns & (down * (down + curve_down * meet) <= 0)
+        return turns & (side * (down + curve_down * meet) <= 0)
 
 
 def _refine_in_batches(objective, outputs, a, b):

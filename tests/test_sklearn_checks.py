@@ -4,6 +4,7 @@
 indefinite, and refusing that is a promise of ours (tests/test_bad_inputs.py).
 """
 
+import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -20,11 +21,14 @@ RIDGES = [
 ]
 PROCESSES = [
     SpectralGPRegressor(),
-    SpectralGPRegressor(ConstantKernel() * Matern(nu=1.5) + WhiteKernel(), criterion="loo"),
-    SpectralGPRegressor(RBF() + DotProduct(), criterion="gcv", fit_intercept=False),
+    SpectralGPRegressor(ConstantKernel() * Matern(nu=1.5) + WhiteKernel(), criterion="loo", optimizer=None),
+    SpectralGPRegressor(RBF() + DotProduct(), criterion="gcv", fit_intercept=False, optimizer=None),
 ]
 
 
+# The checks' tiny and repeated data sets deserve these warnings; they are tested on their own.
+@pytest.mark.filterwarnings("ignore::skspectral.RepeatedObservationsWarning")
+@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
 @parametrize_with_checks(RIDGES + PROCESSES)
 def test_estimator_checks(estimator, check):
     check(estimator)

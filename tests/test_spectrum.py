@@ -29,7 +29,7 @@ def test_both_routes_diagonalise_the_projected_weighted_matrix(seed, q, weighted
         Spectrum.from_gram(Phi @ Phi.T, basis, weight),
         Spectrum.from_factor(Phi, basis, weight),
     ):
-        U, s = spectrum.U, spectrum.s
+        U, s = spectrum.dense_U, spectrum.s
         assert np.allclose(U.T @ U, np.eye(len(s)), atol=1e-12)
         assert np.allclose((U * s) @ U.T, P @ K @ P, atol=1e-11 * np.abs(K).max())
         assert np.abs(F.T @ U).max() < 1e-12 * n

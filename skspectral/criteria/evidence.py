@@ -36,7 +36,7 @@ def evidence_sensitivity(rotated, x, b):
 
     From dA = -(v y)' dK (v y)/g and dH = tr(v dK)/g; one GEMM whatever the number of outputs.
     """
-    U, g = rotated.spectrum.U, np.exp(x)
+    U, g = rotated.spectrum.dense_U, np.exp(x)
     v = shrinkage(rotated.spectrum.s, x).T  # (r, m)
     a = U @ (v * rotated.y_tilde / np.sqrt(g * b))
     return (U * (v / g).sum(axis=1)) @ U.T - a @ a.T

@@ -32,7 +32,7 @@ def gcv_terms(rotated, x):
 
 def gcv_sensitivity(rotated, x, b):
     """Return dF/dK from dA = -2n (v y)' dK (v^2 y)/g and dH = 2 tr(v^2 dK)/(g T), T = sum c v."""
-    U, g = rotated.spectrum.U, np.exp(x)
+    U, g = rotated.spectrum.dense_U, np.exp(x)
     T = count_sum(shrinkage(rotated.s, x), rotated.count)
     v = shrinkage(rotated.spectrum.s, x).T
     once = U @ (v * rotated.y_tilde)

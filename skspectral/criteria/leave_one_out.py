@@ -59,7 +59,7 @@ def loo_residuals(rotated, x):
     """Return the `Residuals` over the rows that the other observations determine, and their multiplicity."""
     spectrum = rotated.spectrum
     rows, share = _determined(rotated)
-    U, U_squared, share = spectrum.U, spectrum.U_squared, share[rows][:, None]
+    U, U_squared, share = spectrum.dense_U, spectrum.U_squared, share[rows][:, None]
     if not rows.all():
         U, U_squared = U[rows], U_squared[rows]
     v = shrinkage(spectrum.s, x)
@@ -130,11 +130,11 @@ def _pull_back(rotated, x, res, a, d):
     """
     spectrum, g = rotated.spectrum, np.exp(x)
     rows, share = _determined(rotated)
-    G = np.zeros((len(spectrum.U), len(spectrum.U)))
+    G = np.zeros((len(spectrum.dense_U), len(spectrum.dense_U)))
     for m in range(rotated.n_outputs):
-        R = (spectrum.U * shrinkage(spectrum.s, x[[m]])[0]) @ spectrum.U[rows].T
+        R = (spectrum.dense_U * shrinkage(spectrum.s, x[[m]])[0]) @ spectrum.dense_U[rows].T
         G += (R * (share[rows, 0] * d[:, 0, m] / g[m])) @ R.T
-        N = spectrum.U @ (shrinkage(spectrum.s, x[[m]])[0] * rotated.y_tilde[:, m])
+        N = spectrum.dense_U @ (shrinkage(spectrum.s, x[[m]])[0] * rotated.y_tilde[:, m])
         G -= outer_sum((R @ a[:, 0, m] / g[m])[:, None], N[:, None])
     return G
 

@@ -44,7 +44,7 @@ def posterior_terms(rotated, x):
 
 def posterior_sensitivity(rotated, x, b):
     """Return dF/dK from dA = -[(v y)' dK (vp y) + 2 (vp y)' dK (p y)]/g, dH = tr((2p - v) dK)/g."""
-    U, g = rotated.spectrum.U, np.exp(x)
+    U, g = rotated.spectrum.dense_U, np.exp(x)
     v, p = (shrinkage(rotated.spectrum.s, x, factor).T for factor in (1.0, 2.0))
     y = rotated.y_tilde
     once, both, twice = U @ (v * y), U @ (v * p * y / (g * b)), U @ (2.0 * p * y)

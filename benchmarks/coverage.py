@@ -1,0 +1,89 @@
+"""Do 95 % predictive intervals cover 95 % of new observations when the variances come from 30 rows?
+
+Data sets are drawn from the model (RBF kernel, constant mean, normal noise) at several noise levels; each
+is fitted with variances maximised and averaged over (`inference="integrate"`), with the kernel's length
+scale known and learned. The goal is that averaged intervals cover 93 to 97 % and maximised ones less.
+
+Run `python -m benchmarks.coverage`, or with `--fast` for a smoke run.
+"""
+
+import argparse
+import warnings
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF
+
+from skspectral import KernelBoundWarning, SpectralGPRegressor
+
+from . import harness
+
+COVERAGE = 0.95
+GOAL = (0.93, 0.97)
+INFERENCES = ("maximize", "integrate")
+NOISE_VARIANCES = (0.01, 0.1, 1.0)
+N_ROWS, N_NEW, LENGTH_SCALE, SPAN = 30, 100, 1.0, 10.0
+
+
+def main(argv=None):
+    """Simulate, print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fast", action="store_true", help="smoke run: 10 data sets")
+    options = parser.parse_args(argv)
+    n_sets = 10 if options.fast else 200
+    with harness.pinned(1):
+        for learned in (False, True):
+            report(n_sets, learned, {noise: simulate(n_sets, noise, learned) for noise in NOISE_VARIANCES})
+
+
+def simulate(n_sets, noise_var, learned=False, seed=0):
+    """Return per inference the coverage and the mean width of the intervals of each data set, (n_sets, 2)."""
+    rng = np.random.default_rng(seed)
+    results = {inference: [] for inference in INFERENCES}
+    for _ in range(n_sets):
+        X, y, X_new, y_new = draw(rng, noise_var)
+        for inference in INFERENCES:
+            lower, upper = fit(X, y, inference, learned).predict_interval(X_new, COVERAGE)
+            inside = (lower <= y_new) & (y_new <= upper)
+            results[inference].append([inside.mean(), (upper - lower).mean()])
+    return {inference: np.array(rows) for inference, rows in results.items()}
+
+
+def draw(rng, noise_var, n=N_ROWS, n_new=N_NEW):
+    """Return a training and a test set of one draw from the model, signal variance 1."""
+    X = rng.uniform(0, SPAN, (n + n_new, 1))
+    K = np.exp(-0.5 * ((X - X.T) / LENGTH_SCALE) ** 2)
+    f = rng.multivariate_normal(np.full(n + n_new, 3.0), K, check_valid="ignore", method="eigh")
+    y = f + rng.normal(0, np.sqrt(noise_var), n + n_new)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def fit(X, y, inference, learned):
+    """Return the fitted model, its length scale the true one or learned."""
+    model = SpectralGPRegressor(
+        RBF(LENGTH_SCALE), optimizer="default" if learned else None, inference=inference
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelBoundWarning)  # pure noise has no length scale
+        return model.fit(X, y)
+
+
+def report(n_sets, learned, results):
+    """Print coverage (mean, its standard error over data sets) and width for every noise level."""
+    rows = []
+    for noise_var, by_inference in results.items():
+        for inference, values in by_inference.items():
+            (coverage, width), spread = values.mean(axis=0), values[:, 0].std() / np.sqrt(n_sets)
+            rows.append([inference, f"{noise_var:g}", f"{coverage:.2%}", f"{spread:.2%}", f"{width:.3f}"])
+    for inference in INFERENCES:
+        pooled = np.concatenate([by_inference[inference] for by_inference in results.values()])
+        spread = pooled[:, 0].std() / np.sqrt(len(pooled))
+        rows.append(
+            [inference, "all", f"{pooled[:, 0].mean():.2%}", f"{spread:.2%}", f"{pooled[:, 1].mean():.3f}"]
+        )
+    kind = "learned" if learned else "known"
+    title = f"{COVERAGE:.0%} intervals, {n_sets} data sets of {N_ROWS} rows, length scale {kind}"
+    harness.print_table(title, ["inference", "noise variance", "covers", "+-", "width"], rows)
+
+
+if __name__ == "__main__":
+    main()

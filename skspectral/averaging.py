@@ -1,0 +1,374 @@
+"""Predictions averaged over the variances instead of at their maximum (maths 11).
+
+With a prior density 1/signal_var and a flat prior of x = log noise_ratio on the range that the spectrum
+resolves, signal_var integrates out in closed form. What remains is one variable for each output,
+
+    log p(x | y) = const - 1/2 sum log(s + g) - (n - q)/2 log sum y~^2/(s + g),    g = exp(x),
+
+which is -f/2 of the profiled evidence. Its posterior is held by the nodes and weights of a quadrature;
+given a node, a prediction is Student-t with n - q degrees of freedom.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import gammaln, stdtr, stdtrit
+
+from .criteria import CRITERIA, profile
+from .solution import Solution, search_range
+
+__all__ = ["AveragedSolution", "StudentMixture", "VariancePosterior", "integrate_variances"]
+
+# Functions of x have features of width 1 or more beside the posterior itself, which panels adapt to.
+_PANEL_WIDTH = 2.0
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+_PANEL_TOLERANCE = 1e-10
+_MAX_HALVINGS = 40
+_NEGLIGIBLE_WEIGHT = 1e-10
+_QUANTILE_TOLERANCE = 1e-12
+_MAX_QUANTILE_STEPS = 100
+
+
+@dataclass(frozen=True)
+class VariancePosterior:
+    """Posterior of the variances of one output: quadrature over the noise ratio, the scale in closed form.
+
+    Given node k, noise variance and signal variance are `noise_variance[k]` and `signal_variance[k]` times
+    nu / chi2(nu), nu being `degrees_of_freedom`: a scaled inverse chi-squared distribution of both, whose
+    ratio is `noise_ratio[k]`. Expectations are sums over the nodes, weighted by `weight`.
+
+    Attributes
+    ----------
+    noise_ratio : ndarray of shape (k,)
+        Nodes, noise variance over signal variance, ascending.
+    weight : ndarray of shape (k,)
+        Posterior probability of each node; the sum is 1.
+    noise_variance, signal_variance : ndarray of shape (k,)
+        Scales of the variances at each node.
+    degrees_of_freedom : float
+        nu = n - q, observations less mean functions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skspectral import SpectralGPRegressor
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + np.random.default_rng(0).normal(0, 0.3, 60)
+    >>> gp = SpectralGPRegressor(RBF(1.5), optimizer=None, inference="integrate").fit(X, y)
+    >>> posterior = gp.variance_posterior_[0]
+    >>> posterior.degrees_of_freedom
+    59.0
+    >>> round(float(posterior.weight @ np.sqrt(posterior.noise_variance)), 1)
+    0.3
+    """
+
+    noise_ratio: np.ndarray
+    weight: np.ndarray
+    noise_variance: np.ndarray
+    signal_variance: np.ndarray
+    degrees_of_freedom: float
+
+
+@dataclass(frozen=True)
+class StudentMixture:
+    """Mixtures of K Student-t distributions with common weights, one mixture for each of n_new points.
+
+    Attributes
+    ----------
+    location, scale : ndarray of shape (n_new, K)
+        Of the components.
+    weight : ndarray of shape (K,)
+        Their probabilities.
+    dof : float
+        Degrees of freedom of all components.
+    """
+
+    location: np.ndarray
+    scale: np.ndarray
+    weight: np.ndarray
+    dof: float
+
+    @property
+    def mean(self):
+        """sum w m, (n_new,)."""
+        return self.location @ self.weight
+
+    @property
+    def variance(self):
+        """sum w [scale^2 nu/(nu-2) + (m - mean)^2], (n_new,); infinite for nu <= 2 unless the scale is 0."""
+        within = self.scale**2 @ self.weight
+        between = (self.location - self.mean[:, None]) ** 2 @ self.weight
+        return _inflate(within, self.dof) + between
+
+    def quantile(self, probability):
+        """Return the points where the distribution functions reach a probability in (0, 1), (n_new,).
+
+        Newton's method inside a shrinking bracket; the quantiles of the components are the first.
+        """
+        components = self.location + self.scale * stdtrit(self.dof, probability)
+        low, high = components.min(axis=1), components.max(axis=1)
+        width = _QUANTILE_TOLERANCE * (high - low + self.scale.max(axis=1))
+        y = components @ self.weight
+        for _ in range(_MAX_QUANTILE_STEPS):
+            excess = self._distribution(y) - probability
+            low, high = np.where(excess < 0, y, low), np.where(excess < 0, high, y)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                newton = y - excess / self._density(y)
+            inside = (newton > low) & (newton < high)
+            proposal = np.where(inside, newton, 0.5 * (low + high))
+            done = np.abs(proposal - y) <= width
+            y = proposal
+            if done.all():
+                break
+        return y
+
+    def _standardised(self, y):
+        """Return (y - m)/scale, with a scale of 0 replaced by the smallest that does not overflow."""
+        gap = y[:, None] - self.location
+        floor = np.finfo(np.float64).tiny + 1e-100 * np.abs(gap)
+        return gap / np.maximum(self.scale, floor)
+
+    def _distribution(self, y):
+        return stdtr(self.dof, self._standardised(y)) @ self.weight
+
+    def _density(self, y):
+        nu, z = self.dof, self._standardised(y)
+        log_constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
+        component = np.exp(log_constant - 0.5 * (nu + 1) * np.log1p(z**2 / nu))
+        return (component / self.scale) @ self.weight
+
+
+@dataclass(frozen=True)
+class AveragedSolution:
+    """A solution with the posterior of its variances: predictions are mixtures over the nodes.
+
+    New points come as `geometry`, the result of `Spectrum.project`, and `basis`, their mean functions
+    (n_new, functions) or None.
+
+    Attributes
+    ----------
+    solution : Solution
+        At the maximum of the evidence.
+    posteriors : tuple of VariancePosterior
+        One for each output.
+    """
+
+    solution: Solution
+    posteriors: tuple
+
+    def mean_solution(self):
+        """Return the solution whose coefficients predict the mean of the mixture, its variances unchanged.
+
+        The prediction is linear in 1/(s+g), so that the average over nodes is sum w/(s+g).
+        """
+        rotated, spectrum = self.solution.rotated, self.solution.spectrum
+        shrink = np.column_stack(
+            [(1.0 / (spectrum.s[:, None] + p.noise_ratio)) @ p.weight for p in self.posteriors]
+        )
+        dual = spectrum.rows.sqrt_weight * (spectrum.U @ (rotated.y_tilde * shrink)) * rotated.scale
+        return replace(self.solution, range_dual=dual, beta=spectrum.mean_coefficients(rotated, dual))
+
+    def mixtures(self, geometry, basis, include_noise):
+        """Return the predictive `StudentMixture` of every output."""
+        return [
+            StudentMixture(
+                self._locations(j, geometry[0], basis),
+                np.sqrt(self._scale_squared(p, geometry, include_noise)),
+                p.weight,
+                p.degrees_of_freedom,
+            )
+            for j, p in enumerate(self.posteriors)
+        ]
+
+    def std(self, geometry, basis, include_noise):
+        """Return the standard deviation of every mixture, (n_new, m)."""
+        mixtures = self.mixtures(geometry, basis, include_noise)
+        return np.sqrt(np.column_stack([mixture.variance for mixture in mixtures]))
+
+    def interval(self, geometry, basis, coverage, include_noise):
+        """Return lower and upper quantiles of every mixture that leave out equal tails, (n_new, m) each."""
+        mixtures = self.mixtures(geometry, basis, include_noise)
+        tails = (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage))
+        return tuple(np.column_stack([mixture.quantile(tail) for mixture in mixtures]) for tail in tails)
+
+    def covariance(self, geometry, basis, include_noise):
+        """Return the joint covariance of every mixture, (n_new, n_new, m).
+
+        sum w [C nu/(nu-2) + (m - mean)(m - mean)'], C being the squared scale matrix of a node.
+        """
+        columns = []
+        for j, p in enumerate(self.posteriors):
+            within = sum(
+                w * C for w, C in zip(p.weight, self._joint(p, geometry, include_noise), strict=True)
+            )
+            location = self._locations(j, geometry[0], basis)
+            gap = location - (location @ p.weight)[:, None]
+            columns.append(_inflate(within, p.degrees_of_freedom) + (gap * p.weight) @ gap.T)
+        return np.stack(columns, axis=-1)
+
+    def sample(self, geometry, basis, include_noise, n_samples, rng):
+        """Draw joint samples: a node by its weight, then a multivariate Student-t; (n_new, m, n_samples)."""
+        outputs = []
+        for j, p in enumerate(self.posteriors):
+            counts = rng.multinomial(n_samples, p.weight / p.weight.sum())
+            location, nu = self._locations(j, geometry[0], basis), p.degrees_of_freedom
+            draws = []
+            for k in np.flatnonzero(counts):
+                C = next(self._joint(_node(p, k), geometry, include_noise))
+                normal = rng.multivariate_normal(np.zeros(len(C)), C, counts[k], check_valid="ignore")
+                spread = np.sqrt(nu / rng.chisquare(nu, (counts[k], 1)))
+                draws.append(location[:, k] + normal * spread)
+            outputs.append(rng.permutation(np.concatenate(draws)).T)
+        return np.stack(outputs, axis=1)
+
+    def _locations(self, output, cross, basis):
+        """Return the mean at each node, f*'(F'F)^-1 F'y + (U'k~)'(y~/(s+g)), (n_new, K)."""
+        rotated, s = self.solution.rotated, self.solution.spectrum.s[:, None]
+        y_tilde = rotated.y_tilde[:, [output]] * rotated.scale[output]
+        location = cross.T @ (y_tilde / (s + self.posteriors[output].noise_ratio))
+        if basis is not None:
+            location += basis @ (rotated.rows.R_inv @ rotated.basis_part[:, [output]])
+        return location
+
+    def _scale_squared(self, p, geometry, include_noise):
+        """Return the squared scales at each node, (n_new, K)."""
+        return self._at_nodes(p).predictive_variance(*geometry) + include_noise * p.noise_variance
+
+    def _joint(self, p, geometry, include_noise):
+        """Yield the squared scale matrix of each node, (n_new, n_new)."""
+        identity = np.eye(len(geometry[1])) * include_noise
+        for k in range(len(p.weight)):
+            C = self._at_nodes(_node(p, k)).predictive_variance(*geometry)[..., 0]
+            yield C + p.noise_variance[k] * identity
+
+    def _at_nodes(self, p):
+        """Return the solution with the nodes in the place of outputs, which the variance does not mind."""
+        return replace(
+            self.solution,
+            noise_ratio=p.noise_ratio,
+            noise_var=p.noise_variance,
+            signal_var=p.signal_variance,
+        )
+
+
+def integrate_variances(solution, bounds):
+    """Return the `AveragedSolution` of a solution that maximises the evidence.
+
+    Parameters
+    ----------
+    solution : Solution
+        Its targets are used, and its variances where an output does not vary.
+    bounds : VarianceBounds
+        Limit the range of the noise ratio.
+
+    Notes
+    -----
+    The quadrature starts from panels of width 2 over the range of x and halves those whose eight-point
+    Gauss rule disagrees with that of its halves, for any output: O(n) per node, all outputs at once.
+    """
+    rotated = solution.rotated
+    posteriors = [_single_node(solution, j) for j in range(rotated.n_outputs)]
+    varying = np.flatnonzero(rotated.varies)
+    if len(varying):
+        part = rotated.select(varying)
+        x_min, x_max, _ = search_range(rotated.spectrum, bounds)
+        x, log_weight = _quadrature(lambda x: _log_density(part, x), x_min, x_max)
+        for column, j in enumerate(varying):
+            posteriors[j] = _posterior(part.select([column]), x, log_weight[:, column])
+    return AveragedSolution(solution, tuple(posteriors))
+
+
+def _log_density(rotated, x):
+    """Return the log posterior density at x (k,), up to a constant, (k, m)."""
+    x = x[:, None]
+    return -0.5 * profile(CRITERIA["evidence"](rotated, x), x).f
+
+
+def _posterior(rotated, x, log_weight):
+    """Return the posterior of one output from all nodes, less those of negligible weight."""
+    weight = np.exp(log_weight - log_weight.max())
+    kept = weight > _NEGLIGIBLE_WEIGHT * weight.sum()
+    x, weight = x[kept], weight[kept]
+    terms = CRITERIA["evidence"](rotated, x[:, None])
+    noise_variance = terms.A[:, 0] / terms.n * rotated.scale[0] ** 2
+    g = np.exp(x)
+    return VariancePosterior(g, weight / weight.sum(), noise_variance, noise_variance / g, terms.n)
+
+
+def _single_node(solution, j):
+    """Return the posterior of an output without variation: all weight on what the solution has."""
+    ratio, noise, signal = (
+        np.array([values[j]]) for values in (solution.noise_ratio, solution.noise_var, solution.signal_var)
+    )
+    return VariancePosterior(ratio, np.ones(1), noise, signal, max(solution.rotated.n_free, 1.0))
+
+
+def _node(p, k):
+    at = slice(k, k + 1)
+    return replace(
+        p,
+        noise_ratio=p.noise_ratio[at],
+        weight=p.weight[at],
+        noise_variance=p.noise_variance[at],
+        signal_variance=p.signal_variance[at],
+    )
+
+
+def _quadrature(log_density, x_min, x_max):
+    """Return nodes x (k,), ascending, and the logs of weight times density at each, (k, m)."""
+    n_panels = max(1, int(np.ceil((x_max - x_min) / _PANEL_WIDTH)))
+    edges = np.linspace(x_min, x_max, n_panels + 1)
+    panels = _Panels.make(log_density, edges[:-1], edges[1:])
+    done = panels.select(np.zeros(n_panels, dtype=bool))
+    for _ in range(_MAX_HALVINGS):
+        middle = 0.5 * (panels.a + panels.b)
+        halves = [_Panels.make(log_density, *ends) for ends in ((panels.a, middle), (middle, panels.b))]
+        peak = np.max([p.log_mass.max(axis=(0, 1), initial=-np.inf) for p in (done, *halves)], axis=0)
+        fine = halves[0].area(peak) + halves[1].area(peak)
+        error = np.abs(fine - panels.area(peak))
+        rough = (error > _PANEL_TOLERANCE * (fine.sum(axis=0) + done.area(peak).sum(axis=0))).any(axis=1)
+        done = done.joined(panels.select(~rough))
+        if not rough.any():
+            break
+        panels = halves[0].select(rough).joined(halves[1].select(rough))
+    else:
+        done = done.joined(panels)
+    order = np.argsort(done.x, axis=None)
+    return done.x.ravel()[order], done.log_mass.reshape(len(order), -1)[order]
+
+
+@dataclass(frozen=True)
+class _Panels:
+    """Intervals [a, b] (p,) with Gauss nodes x (p, 8) and the log of weight times density there (p, 8, m)."""
+
+    a: np.ndarray
+    b: np.ndarray
+    x: np.ndarray
+    log_mass: np.ndarray
+
+    @classmethod
+    def make(cls, log_density, a, b):
+        half = 0.5 * (b - a)[:, None]
+        x = 0.5 * (a + b)[:, None] + half * _NODES
+        log_weight = np.log(half * _WEIGHTS)
+        values = log_density(x.ravel())
+        return cls(a, b, x, values.reshape(*x.shape, -1) + log_weight[..., None])
+
+    def area(self, peak):
+        """Return the integral over each panel relative to exp(peak), (p, m)."""
+        return np.exp(self.log_mass - peak).sum(axis=1)
+
+    def select(self, which):
+        return _Panels(self.a[which], self.b[which], self.x[which], self.log_mass[which])
+
+    def joined(self, other):
+        pairs = ((getattr(self, name), getattr(other, name)) for name in ("a", "b", "x", "log_mass"))
+        return _Panels(*(np.concatenate(pair) for pair in pairs))
+
+
+def _inflate(scale_squared, dof):
+    """Return the variance scale^2 nu/(nu-2) of Student-t; infinite for nu <= 2, and 0 for a scale of 0."""
+    if dof > 2:
+        return scale_squared * (dof / (dof - 2.0))
+    return np.where(scale_squared == 0, 0.0, np.copysign(np.inf, scale_squared))

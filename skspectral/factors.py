@@ -1,0 +1,192 @@
+"""Low-rank factors of a kernel matrix that is never formed.
+
+A `Factor` is Phi with K = Phi Phi' + E, E positive semi-definite with known trace tau: the error of
+everything computed from Phi is bounded by tau (`Factor` docstring). Columns of K are made on demand
+and all work is in blocks of matrix products.
+
+This room knows kernels only as something with columns and a diagonal (see `gram`).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.lapack import dpstrf
+
+__all__ = ["Factor", "FeatureMap", "independent", "nystroem", "pivoted_cholesky"]
+
+_EPS = np.finfo(np.float64).eps
+# Candidates looked at together, and the share of the largest residual that a pivot of the block must keep
+# after the others of its block.
+_POOL, _BLOCK, _KEEP = 256, 128, 0.1
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Phi = K(X, Z) L^-T with K(Z, Z) = L L', so that Phi Phi' is the best approximation of K from Z.
+
+    Attributes
+    ----------
+    Phi : ndarray of shape (n, r)
+        Features of the rows.
+    landmarks : ndarray of shape (r, ...)
+        The inputs Z that span the approximation.
+    pivots : ndarray of shape (r,) or None
+        Which rows they are, where they are rows.
+    L : ndarray of shape (r, r)
+        Lower triangular Cholesky factor of K(Z, Z).
+    tau : float
+        Weighted trace of E = K - Phi Phi'.
+
+    Notes
+    -----
+    For every noise ratio g, with K~ = Phi Phi' (maths 10; Cawley & Talbot sec. II-E):
+
+        log|K~+g|            <=  log|K+g|       <=  log|K~+g| + n log(1 + tau/(n g))
+        y'(K~+(g+tau)I)^-1y  <=  y'(K+gI)^-1 y  <=  y'(K~+gI)^-1 y.
+    """
+
+    Phi: np.ndarray
+    landmarks: np.ndarray
+    pivots: np.ndarray | None
+    L: np.ndarray
+    tau: float
+
+    @property
+    def rank(self):
+        """Number of features r."""
+        return self.Phi.shape[1]
+
+    @property
+    def feature_map(self):
+        """What makes features of other inputs, without Phi."""
+        return FeatureMap(self.landmarks, self.L)
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """x -> L^-1 k(Z, x)."""
+
+    landmarks: np.ndarray
+    L: np.ndarray
+
+    def __call__(self, gram, X):
+        """Return the features K(X, Z) L^-T, (n_new, r)."""
+        K_cross = gram.cross(X, self.landmarks)
+        return solve_triangular(self.L, K_cross.T, lower=True, overwrite_b=True, check_finite=False).T
+
+
+def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None):
+    """Factorise K by a blocked Cholesky with diagonal pivoting, stopping at a trace or a rank.
+
+    Each round takes the rows with the largest residual variances, keeps those of them that stay large
+    after the others (a small pivoted Cholesky among themselves), and only then makes their columns of K.
+    O(n r^2) time, O(n r) memory.
+
+    Parameters
+    ----------
+    gram : gram object
+        The kernel: `columns`, `diagonal` and, for new inputs, `cross`.
+    X : array of n rows
+        Inputs (or the kernel matrix, for a precomputed kernel).
+    tau : float, default=0
+        Stop when the weighted trace of the residual is no larger.
+    rank : int, default=None
+        Stop at this rank; None means n.
+    weight : ndarray of shape (n,), default=None
+        Weights of the rows in the trace.
+
+    Returns
+    -------
+    Factor
+    """
+    if tau < 0:
+        raise ValueError(f"tau is the trace of what is left out and must not be negative, got {tau!r}.")
+    diagonal = np.array(gram.diagonal(X), dtype=np.float64)
+    n = len(diagonal)
+    rank = n if rank is None else rank
+    if not 1 <= rank <= n:
+        raise ValueError(f"rank must lie between 1 and the number of rows, {n}; got {rank!r}.")
+    weight = np.ones(n) if weight is None else weight
+    residual = diagonal * weight
+    floor = 16.0 * _EPS * residual.max(initial=0.0)
+    Phi, pivots = np.empty((n, 0), order="F"), np.empty(0, dtype=int)
+    store = _Columns(n, rank)
+    while len(pivots) < rank and residual.sum() > tau and residual.max() > floor:
+        chosen, L_block = _choose(gram, X, Phi, residual, weight, min(_BLOCK, rank - len(pivots)), floor)
+        new = gram.columns(X, chosen)
+        new = new - Phi @ Phi[chosen].T
+        new = solve_triangular(L_block, new.T, lower=True, overwrite_b=True, check_finite=False).T
+        Phi = store.append(new)
+        pivots = np.append(pivots, chosen)
+        residual -= weight * np.einsum("ij,ij->i", new, new)
+        np.maximum(residual, 0.0, out=residual)
+        residual[chosen] = 0.0
+    # The rows of the pivots are the Cholesky factor of K among them; above its diagonal is rounding.
+    return Factor(Phi, gram.rows(X, pivots), pivots, np.tril(Phi[pivots]), float(residual.sum()))
+
+
+def nystroem(gram, X, landmarks, *, weight=None):
+    """Return the factor of given landmarks: Phi = K(X, Z) L^-T.
+
+    Parameters
+    ----------
+    gram, X, weight
+        As in `pivoted_cholesky`.
+    landmarks : array of r inputs
+        Like rows of X. Landmarks that others span already are dropped.
+    """
+    if landmarks.shape[1:] != X.shape[1:]:
+        raise ValueError(
+            f"landmarks have shape {landmarks.shape} but the inputs have {X.shape[1]} columns. Pass "
+            "landmarks with the same columns as X."
+        )
+    landmarks, L = independent(gram, landmarks)
+    Phi = FeatureMap(landmarks, L)(gram, X)
+    residual = np.maximum(gram.diagonal(X) - np.einsum("ij,ij->i", Phi, Phi), 0.0)
+    tau = float(residual.sum() if weight is None else residual @ weight)
+    return Factor(Phi, landmarks, None, L, tau)
+
+
+def independent(gram, landmarks):
+    """Return the landmarks that are numerically independent, and the Cholesky factor of K among them."""
+    K = gram.cross(landmarks, landmarks)
+    _, order, rank, _ = dpstrf(K, tol=len(K) * _EPS * np.diag(K).max() * 8.0, lower=True)
+    kept = np.sort(order[:rank] - 1)
+    landmarks = landmarks[kept]
+    K = K[np.ix_(kept, kept)]
+    K.flat[:: len(K) + 1] += len(K) * _EPS * np.diag(K).max()  # what rounding may have taken
+    return landmarks, cholesky(K, lower=True, check_finite=False)
+
+
+class _Columns:
+    """Columns that grow in place, up to a limit, in Fortran order."""
+
+    def __init__(self, n, limit):
+        self.array, self.limit, self.used = np.empty((n, min(limit, 64)), order="F"), limit, 0
+
+    def append(self, new):
+        needed = self.used + new.shape[1]
+        if needed > self.array.shape[1]:
+            size = min(self.limit, max(needed, 2 * self.array.shape[1]))
+            grown = np.empty((len(self.array), size), order="F")
+            grown[:, : self.used] = self.array[:, : self.used]
+            self.array = grown
+        self.array[:, self.used : needed] = new
+        self.used = needed
+        return self.array[:, : self.used]
+
+
+def _choose(gram, X, Phi, residual, weight, size, floor):
+    """Return up to `size` pivots and the Cholesky factor of the residual among them, in their order."""
+    pool = np.argpartition(residual, -min(_POOL, len(residual)))[-min(_POOL, len(residual)) :]
+    pool = pool[residual[pool] > floor]
+    S = gram.block(X, pool) - Phi[pool] @ Phi[pool].T
+    root = np.sqrt(weight[pool])
+    largest = residual.max()
+    scaled = root[:, None] * S * root
+    factor, order, found, _ = dpstrf(scaled, tol=max(_KEEP * largest, floor), lower=True)
+    found = min(found, size)
+    order = order[:found] - 1
+    L = np.tril(factor[:found, :found]) / root[order][:, None]
+    return pool[order], L

@@ -1,0 +1,332 @@
+"""Low rank with a certificate: how far a factor's evidence can be from that of the exact kernel matrix.
+
+With K = Phi Phi' + E, tr E = tau, and everything computed from Phi alone, the log evidence of the exact
+model at given variances lies between two numbers that cost O(r) (`evidence_bounds`). The factor is good
+enough when they meet to tolerance; `certified_factor` finds the rank at which they do.
+"""
+
+import os
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import cholesky, eigh, solve_triangular
+
+from .criteria import CRITERIA, value_at
+from .criteria.form import Terms
+from .exceptions import LowRankWarning
+from .factors import FeatureMap, pivoted_cholesky
+from .solution import VarianceBounds, solve
+from .spectrum import Rotated, Spectrum
+
+__all__ = [
+    "Decomposition",
+    "FactorTerms",
+    "Problem",
+    "certified_factor",
+    "decompose",
+    "depends_on_targets",
+    "evidence_bounds",
+]
+
+# Width of the bracket of the log evidence at which a factor counts as exact.
+CERTIFIED_WIDTH = 1e-2
+# tau relative to the noise ratio that makes the bracket about that narrow.
+_TAU_SHARE = 5e-3
+# Above this share of n the dense route is cheaper; below this n it is not worth looking.
+LARGEST_SHARE, SMALLEST_N = 1 / 3, 1000
+_PILOT = 400
+# Rows of K made at a time where all of it must be seen once.
+_PASS_BLOCK = 512
+# LAPACK's workspace 1 + 6n + 2n^2 must be counted in 32 bits; ranks used where K does not fit.
+_LARGEST_DENSE, _RANK_BEYOND_MEMORY = 32_000, 2000
+
+
+def evidence_bounds(solution, tau, missed=None):
+    """Return lower and upper bounds (m,) on the log evidence of the exact kernel matrix.
+
+    At the solution's variances, with n observations, noise ratio g and the factor's A(g), H(g):
+
+        A(exact)  between  max(g/(g+tau) A(g+tau), A(g) - g w'Ew)  and  A(g)
+        H(exact)  between  H(g)  and  H(g) + n log(1 + tau/(n g)).
+
+    The first lower bound on A needs only tau, O(r); it takes all of E to lie along y. The second is the
+    quadratic one behind the gap of Smola & Schoelkopf (eq. 84) at w = (K~+gI)^-1 y, with w'Ew = `missed`
+    from one pass over K (see `missed_energy`).
+    """
+    evidence, rotated, g = CRITERIA["evidence"], solution.rotated, solution.noise_ratio
+    n, b = rotated.n_free, (solution.noise_var / rotated.scale**2)[None]
+    terms = evidence(rotated, np.log(g)[None])
+    with np.errstate(invalid="ignore"):
+        share = np.where(np.isinf(g), 1.0, g / (g + tau))
+        smallest = share * evidence(rotated, np.log(g + tau)[None]).A
+        if missed is not None:
+            loss = np.where(np.isinf(g), 0.0, g * missed)
+            smallest = np.maximum(smallest, terms.A - loss)
+    rise = n * np.log1p(tau / (max(n, 1) * g))
+    worst = _score(rotated, n, terms.A, terms.H + rise, b)
+    best = _score(rotated, n, smallest, terms.H, b)
+    return worst[0], best[0]
+
+
+def missed_energy(solution, problem, factor):
+    """Return w'Ew of each standardised output, w its dual coefficients: one pass over K, O(n) memory.
+
+    w'Ew = w'Kw - |Phi'w|^2, made from differences of nearby numbers, so rounding is added to stay a bound.
+    """
+    w = solution.dual / solution.rotated.scale
+    n = len(w)
+    Kw = np.empty_like(w)
+    for i in range(0, n, _PASS_BLOCK):
+        rows = np.arange(i, min(i + _PASS_BLOCK, n))
+        Kw[rows] = problem.gram.columns(problem.X, rows).T @ w
+    whole = (w * Kw).sum(axis=0)
+    rounding = n * np.finfo(np.float64).eps * np.abs(w * Kw).sum(axis=0)
+    return np.maximum(whole - ((factor.Phi.T @ w) ** 2).sum(axis=0), 0.0) + rounding
+
+
+def _score(rotated, n, A, H, b):
+    zero = np.zeros_like(A)
+    return CRITERIA["evidence"].score(rotated, n, value_at(Terms(n, A, zero, zero, H, zero, zero), b))
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """A spectrum and, where it came from a factor, how to make features of new inputs.
+
+    Attributes
+    ----------
+    spectrum : Spectrum
+        Of K, or of its low-rank stand-in.
+    feature_map : FeatureMap or None
+        None for the kernel matrix itself.
+    primal_basis : ndarray of shape (n, r) or None
+        Features of the training rows.
+    tau : float
+        Trace of what the factor misses; 0 for the kernel matrix itself.
+    evidence_bounds : tuple of ndarray or None
+        Bounds on the log evidence of the exact matrix at the variances that the evidence prefers.
+    """
+
+    spectrum: Spectrum
+    feature_map: FeatureMap | None = None
+    primal_basis: np.ndarray | None = None
+    tau: float = 0.0
+    evidence_bounds: tuple | None = None
+
+    def bounds(self, solution):
+        """Return lower and upper bounds (m,) on the exact log evidence at a solution's variances."""
+        same = self.evidence_bounds is not None and all(t.status != "fixed" for t in solution.tuning)
+        return self.evidence_bounds if same else evidence_bounds(solution, self.tau)
+
+    @property
+    def rank(self):
+        """Rank of the factor, or the number of eigenvalues above rounding."""
+        if self.feature_map is not None:
+            return len(self.feature_map.L)
+        return int((self.spectrum.s > 0).sum())
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is decomposed: a kernel on rows, with targets that say how exact it must be."""
+
+    gram: object
+    X: np.ndarray
+    Y: np.ndarray
+    basis: np.ndarray | None
+    weight: np.ndarray | None
+    bounds: VarianceBounds
+
+
+def decompose(problem, method, rank, *, must_be_exact=False):
+    """Return the `Decomposition` by the dense or the low-rank route.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is decomposed.
+    method : {"auto", "exact", "low_rank"}
+        "exact" forms K. "low_rank" never does: the factor has the given rank, or else the smallest one at
+        which the log evidence is certified. "auto" takes a certified factor where one is cheaper than K,
+        and any factor, with a warning, where K would not fit in memory.
+    rank : int or None
+        Rank of the factor.
+    must_be_exact : bool, default=False
+        Whether "auto" may not approximate at all.
+    """
+    n = problem.X.shape[0]
+    if rank is not None and method != "exact" and rank > n:
+        raise ValueError(f"rank={rank} is larger than the number of rows, {n}. Use rank <= {n} or rank=None.")
+    if method == "low_rank" or (method == "auto" and rank is not None):
+        return _of_rank(problem, rank) if rank else _as_certified(problem, n)
+    if method == "auto" and not _fits_in_memory(n):
+        rank = min(_RANK_BEYOND_MEMORY, n)
+        warnings.warn(
+            f"The kernel matrix of {n} rows does not fit in memory; a factor of rank {rank} stands in. "
+            "evidence_bounds_ tells how far the log evidence can be off. Set rank to choose another.",
+            LowRankWarning,
+            stacklevel=4,
+        )
+        return _of_rank(problem, rank)
+    if method == "auto" and n >= SMALLEST_N and not must_be_exact:
+        found = certified_factor(problem, largest=int(LARGEST_SHARE * n))
+        if found is not None:
+            return found
+    K = problem.gram.square(problem.X)
+    return Decomposition(Spectrum.from_gram(K, problem.basis, problem.weight, overwrite_K=True))
+
+
+def depends_on_targets(n, method, rank, *, must_be_exact=False):
+    """Return whether `decompose` looks at the targets, to see how exact a factor must be."""
+    if rank is not None or method == "exact":
+        return False
+    return method == "low_rank" or (n >= SMALLEST_N and not must_be_exact)
+
+
+def _of_rank(problem, rank):
+    return _from_factor(problem, pivoted_cholesky(problem.gram, problem.X, rank=rank, weight=problem.weight))
+
+
+def _as_certified(problem, largest):
+    found = certified_factor(problem, largest=largest)
+    return _of_rank(problem, largest) if found is None else found
+
+
+def _from_factor(problem, factor):
+    spectrum = Spectrum.from_factor(factor.Phi, problem.basis, problem.weight)
+    return Decomposition(spectrum, factor.feature_map, factor.Phi, factor.tau)
+
+
+def _fits_in_memory(n):
+    """Return whether a dense decomposition of n rows fits: three n x n arrays, and LAPACK's 32-bit sizes."""
+    if n > _LARGEST_DENSE:
+        return False
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else np.inf
+    return 3.5 * 8.0 * n**2 < physical
+
+
+def certified_factor(problem, *, largest):
+    """Return the `Decomposition` of a factor certified at the tuned noise, or None if its rank is too large.
+
+    The noise ratio is first estimated on a few rows; tau is set to a small share of it, and tightened
+    until the bracket of the log evidence is narrow enough.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is decomposed.
+    largest : int
+        Rank at which to give up.
+    """
+    g = _pilot_noise_ratio(problem)
+    for _ in range(3):
+        tau = _TAU_SHARE * g
+        factor = pivoted_cholesky(problem.gram, problem.X, tau=tau, rank=largest, weight=problem.weight)
+        if factor.tau > tau:
+            return None
+        found = _from_factor(problem, factor)
+        solution = solve(found.spectrum.rotate(problem.Y), CRITERIA["evidence"], problem.bounds)
+        lower, upper = evidence_bounds(solution, factor.tau, missed_energy(solution, problem, factor))
+        if np.nan_to_num(upper - lower).sum() <= CERTIFIED_WIDTH:
+            return replace(found, evidence_bounds=(lower, upper))
+        g = min(0.2 * g, solution.noise_ratio.min())
+    return None
+
+
+def _pilot_noise_ratio(problem):
+    """Return the smallest noise ratio that tuning finds on a subset of the rows."""
+    n = len(problem.Y)
+    rows = np.sort(np.random.default_rng(0).permutation(n)[:_PILOT])  # fixed: same input, same output
+    basis, weight = (None if part is None else part[rows] for part in (problem.basis, problem.weight))
+    if weight is not None and not weight.any():
+        weight = None
+    spectrum = Spectrum.from_gram(problem.gram.block(problem.X, rows), basis, weight, overwrite_K=True)
+    solution = solve(spectrum.rotate(problem.Y[rows]), CRITERIA["evidence"], problem.bounds)
+    return float(solution.noise_ratio.min())
+
+
+class FactorTerms:
+    """The evidence and its sensitivity from a factor's Gram matrix S = Phi'P Phi, O(n r^2) without an SVD.
+
+    For outer steps, where half of the digits are enough. With B = S + gI the resolvent outside the mean
+    space is M = (I - P Phi B^-1 Phi'P)/g, and M Phi = P Phi B^-1.
+
+    Parameters
+    ----------
+    factor : Factor
+        Of the unweighted kernel matrix.
+    rows : Rows
+        Weights and mean functions.
+    Z : ndarray of shape (n, m)
+        Standardised targets.
+    """
+
+    def __init__(self, factor, rows, Z):
+        self.factor, self.rows, self.Z = factor, rows, Z
+        root = rows.sqrt_weight
+        self.Phi = factor.Phi if (root == 1.0).all() else root * factor.Phi
+        self.QPhi = rows.Q.T @ self.Phi
+        self.S = self.Phi.T @ self.Phi - self.QPhi.T @ self.QPhi
+        self.PhiZ = self.Phi.T @ Z
+
+    def at(self, g):
+        """Return A, A', H, H' (see `criteria`) of a single output at g, B^-1 and the residual v y."""
+        r = len(self.S)
+        L = cholesky(self.S + g * np.eye(r), lower=True, check_finite=False)
+        L_inv = solve_triangular(L, np.eye(r), lower=True, check_finite=False)
+        B_inv = L_inv.T @ L_inv
+        residual = self._residual(B_inv @ self.PhiZ)
+        A = float((self.Z * residual).sum())
+        A1 = A - float((residual**2).sum())
+        H = 2.0 * np.log(np.diag(L)).sum() - r * np.log(g)
+        return A, A1, H, g * np.trace(B_inv) - r, B_inv, residual
+
+    def rotated(self, scale):
+        """Return a `Rotated` for tuning by the evidence: eigenvalues and energies, no vectors."""
+        s, V = eigh(self.S, check_finite=False)
+        resolution = len(self.Z) * np.finfo(np.float64).eps * (max(s[-1], 0.0) + (self.QPhi**2).sum())
+        kept = s > resolution
+        s, V = s[kept], V[:, kept]
+        y_tilde = V.T @ self.PhiZ / np.sqrt(s)[:, None]
+        null_energy = np.maximum((self.Z**2).sum(axis=0) - (y_tilde**2).sum(axis=0), 0.0)
+        n_null = len(self.Z) - self.rows.n_mean - len(s)
+        nothing = np.zeros((1, 1))
+        spectrum = Spectrum(s, V, n_null, resolution, self.rows, nothing)
+        return Rotated(
+            s=np.append(s, 0.0),
+            count=np.append(np.ones_like(s), n_null + self.rows.n_repeats),
+            energy=np.concatenate([y_tilde**2, null_energy[None]]),
+            scale=scale,
+            y_tilde=y_tilde,
+            null_residual=nothing,
+            basis_part=np.zeros((0, self.Z.shape[1])),
+            spectrum=spectrum,
+        )
+
+    def several(self, rotated, g):
+        """Return sum_m B_m^-1 and the residuals v_m y_m of outputs with noise ratios g (m,)."""
+        s, V = rotated.spectrum.s, rotated.spectrum.U
+        inverse = 1.0 / (s[:, None] + g)
+        weights = V @ (inverse * (V.T @ self.PhiZ))
+        return (V * inverse.sum(axis=1)) @ V.T, self._residual(weights)
+
+    def sensitivity(self, B_inv, residual, scale):
+        """Return dF/dK(X, Z) and dF/dK(Z, Z), Z the landmarks, where dF/dK = M - sum_m scale_m a_m a_m'.
+
+        K~ = C K(Z,Z)^-1 C' with C = K(X, Z) = Phi L', so with G = dF/dK~
+
+            dF = 2 tr((G Phi L^-1)' dC) - tr(L^-T Phi'G Phi L^-1 dK(Z, Z)).
+        """
+        L, Q = self.factor.L, self.rows.Q
+        along = self.Phi.T @ residual  # a is orthogonal to the mean space
+        GPhi = self.Phi @ B_inv - Q @ (self.QPhi @ B_inv) - (scale * residual) @ along.T
+        inner = self.S @ B_inv - (scale * along) @ along.T
+        to_landmarks = solve_triangular(L, GPhi.T, lower=True, trans="T", check_finite=False).T
+        half = solve_triangular(L, inner, lower=True, trans="T", check_finite=False)
+        among = solve_triangular(L, half.T, lower=True, trans="T", check_finite=False)
+        return 2.0 * self.rows.sqrt_weight * to_landmarks, -0.5 * (among + among.T)
+
+    def _residual(self, weights):
+        """Return Z - P Phi weights."""
+        return self.Z - self.Phi @ weights + self.rows.Q @ (self.QPhi @ weights)
