@@ -5,7 +5,7 @@ resolves, signal_var integrates out in closed form. What remains is one variable
 
     log p(x | y) = const - 1/2 sum log(s + g) - (n - q)/2 log sum y~^2/(s + g),    g = exp(x),
 
-which is -f/2 of the profiled evidence. Its posterior is held by the nodes and weights of a quadrature;
+which is -(n log A + H)/2 of the evidence (see `criteria`). Its posterior is held by the nodes and weights of a quadrature;
 given a node, a prediction is Student-t with n - q degrees of freedom.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import gammaln, stdtr, stdtrit
 
-from .criteria import CRITERIA, profile
+from .criteria import CRITERIA
 from .solution import Solution, search_range
 
 __all__ = ["AveragedSolution", "StudentMixture", "VariancePosterior", "integrate_variances"]
@@ -115,7 +115,7 @@ class StudentMixture:
             low, high = np.where(excess < 0, y, low), np.where(excess < 0, high, y)
             with np.errstate(divide="ignore", invalid="ignore"):
                 newton = y - excess / self._density(y)
-            inside = (newton > low) & (newton < high)
+            inside = (newton >= low) & (newton <= high)
             proposal = np.where(inside, newton, 0.5 * (low + high))
             done = np.abs(proposal - y) <= width
             y = proposal
@@ -268,32 +268,31 @@ def integrate_variances(solution, bounds):
     Gauss rule disagrees with that of its halves, for any output: O(n) per node, all outputs at once.
     """
     rotated = solution.rotated
-    posteriors = [_single_node(solution, j) for j in range(rotated.n_outputs)]
     varying = np.flatnonzero(rotated.varies)
+    posteriors = {j: _single_node(solution, j) for j in np.flatnonzero(~rotated.varies)}
     if len(varying):
         part = rotated.select(varying)
         x_min, x_max, _ = search_range(rotated.spectrum, bounds)
         x, log_weight = _quadrature(lambda x: _log_density(part, x), x_min, x_max)
+        terms = CRITERIA["evidence"](part, x[:, None])
+        noise_variance = terms.A / terms.n * part.scale**2
         for column, j in enumerate(varying):
-            posteriors[j] = _posterior(part.select([column]), x, log_weight[:, column])
-    return AveragedSolution(solution, tuple(posteriors))
+            posteriors[j] = _posterior(x, log_weight[:, column], noise_variance[:, column], terms.n)
+    return AveragedSolution(solution, tuple(posteriors[j] for j in range(rotated.n_outputs)))
 
 
 def _log_density(rotated, x):
-    """Return the log posterior density at x (k,), up to a constant, (k, m)."""
-    x = x[:, None]
-    return -0.5 * profile(CRITERIA["evidence"](rotated, x), x).f
+    """Return the log posterior density -(n log A + H)/2 at x (k,), up to a constant, (k, m)."""
+    terms = CRITERIA["evidence"](rotated, x[:, None])
+    return -0.5 * (terms.n * np.log(terms.A) + terms.H)
 
 
-def _posterior(rotated, x, log_weight):
+def _posterior(x, log_weight, noise_variance, dof):
     """Return the posterior of one output from all nodes, less those of negligible weight."""
     weight = np.exp(log_weight - log_weight.max())
     kept = weight > _NEGLIGIBLE_WEIGHT * weight.sum()
-    x, weight = x[kept], weight[kept]
-    terms = CRITERIA["evidence"](rotated, x[:, None])
-    noise_variance = terms.A[:, 0] / terms.n * rotated.scale[0] ** 2
-    g = np.exp(x)
-    return VariancePosterior(g, weight / weight.sum(), noise_variance, noise_variance / g, terms.n)
+    weight, noise_variance, g = weight[kept], noise_variance[kept], np.exp(x[kept])
+    return VariancePosterior(g, weight / weight.sum(), noise_variance, noise_variance / g, dof)
 
 
 def _single_node(solution, j):

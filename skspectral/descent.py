@@ -58,7 +58,7 @@ def minimize_in_box(
         direction = _newton_direction(B, gradient, free)
         if -0.5 * (gradient @ direction) < tolerance and (idle or not fresh):
             break
-        found = _line_search(objective, x, value, gradient, direction, lower, upper)
+        found = _line_search(objective, x, value + 0.1 * tolerance, gradient, direction, lower, upper)
         n_steps += 1
         if found is None:
             if fresh:
@@ -88,7 +88,7 @@ def _newton_direction(B, gradient, free):
 
 
 def _line_search(objective, x, value, gradient, direction, lower, upper):
-    """Return the first point on the projected path that decreases enough, or None."""
+    """Return the first point on the projected path that decreases enough from `value`, or None."""
     t = 1.0
     for _ in range(_MAX_HALVINGS):
         x_new = np.clip(x + t * direction, lower, upper)

@@ -612,7 +612,7 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             return decompose(problem, self.method, self.rank, must_be_exact=exact)
 
         looks = depends_on_targets(len(X), self.method, self.rank, must_be_exact=exact)
-        settings = (self.fit_intercept, self.method, self.rank, Y if looks else None)
+        settings = (self.fit_intercept, self.method, self.rank, (Y, self._bounds) if looks else None)
         return decomposition(make, kernel, X, weight, settings)
 
     def _at_new_points(self, X, joint, K_test_diag):

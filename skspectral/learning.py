@@ -47,11 +47,13 @@ _FRACTION = 0.25
 # Decrease of -2 log density that is not worth another step: on all rows, where they are many, on the way.
 _TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-7, 1e-5, 1e-3
 _MANY = 1000
-# Gain of the global search over g that sends the descent on its way again, and how often.
-_WORTH_ANOTHER, _MAX_ROUNDS = 1e-3, 4
+# Gain of the global search over g that sends the descent on its way again (for each output more where
+# steps used factors, whose values are that much off), and how often.
+_WORTH_ANOTHER, _WORTH_ANOTHER_WITH_FACTORS, _MAX_ROUNDS = 1e-3, 0.1, 4
 # Factors stand in for K where the trace of what they miss is this share of the noise ratio (so that the
-# evidence is off by about that much) at a rank of at most this share of n.
-_TAU_SHARE, _LARGEST_SHARE = 1e-2, 0.3
+# evidence is off by about that much), at a rank of at most a share of n that depends on the alternative.
+_TAU_SHARE = 1e-2
+_LARGEST_SHARE_OF_CHOLESKY, _LARGEST_SHARE_OF_SPECTRUM = 0.3, 0.6
 # A factor that missed its trace by no more than this may reach it at the next step.
 _NEARLY = 30.0
 # Noise ratios, relative to the mean variance of K, between which a descent in x has a slope to follow.
@@ -165,7 +167,7 @@ class SpectralObjective:
 
     def __init__(self, task, noise_ratio=None):
         self.task, self.n_calls, self.variances = task, 0, None
-        self.route, self._smallest_g = _FactorRoute(task), noise_ratio
+        self.route, self._smallest_g = _FactorRoute(task, _LARGEST_SHARE_OF_SPECTRUM), noise_ratio
 
     def starts(self, theta):
         """Return the points in the outer variables from which to descend: theta itself."""
@@ -227,7 +229,7 @@ class ResolventObjective:
 
     def __init__(self, task):
         self.task, self.n_calls, self.variances = task, 0, None
-        self.route = _FactorRoute(task)
+        self.route = _FactorRoute(task, _LARGEST_SHARE_OF_CHOLESKY)
         self.rows, self.Z, self.scale = self.route.targets
         self.limits = None if task.bounds.is_free else task.bounds.box(self.scale)
         some = task.X[: min(len(task.X), 100)]
@@ -304,12 +306,13 @@ class ResolventObjective:
 class _FactorRoute:
     """Factors of K for outer steps while their rank is small enough to pay; gives up once it is not."""
 
-    def __init__(self, task):
-        self.task = task
+    def __init__(self, task, largest_share):
+        self.task, self.largest_share = task, largest_share
         self.rows = Rows.make(len(task.X), task.basis, task.weight)
         self.targets = self.rows, *self.rows.standardise(task.Y)[:2]
         whole = task.criterion.name == "evidence" and task.variance_prior is None
         self.open = task.method != "exact" and whole and bool(self.targets[1].any(axis=0).all())
+        self.worth_another = _WORTH_ANOTHER
 
     def factor(self, kernel, g):
         """Return a factor exact enough at noise ratio g, or None."""
@@ -319,13 +322,15 @@ class _FactorRoute:
             if self.task.method != "low_rank":
                 return None
             g = self.task.solve(kernel.theta)[0].noise_ratio.min()
-        largest = max(1, int(_LARGEST_SHARE * len(self.task.X)))
-        tau = _TAU_SHARE * g
-        factor = pivoted_cholesky(
-            KernelGram(kernel), self.task.X, tau=tau, rank=largest, weight=self.task.weight
-        )
-        self.open = factor.tau <= tau
-        return factor if self.open else None
+        task, n, tau = self.task, len(self.task.X), _TAU_SHARE * g
+        by_force = task.method == "low_rank"
+        largest = min(task.rank or n, n) if by_force else max(1, int(self.largest_share * n))
+        factor = pivoted_cholesky(KernelGram(kernel), task.X, tau=tau, rank=largest, weight=task.weight)
+        self.open = by_force or factor.tau <= _NEARLY * tau
+        if not by_force and factor.tau > tau:
+            return None
+        self.worth_another = _WORTH_ANOTHER_WITH_FACTORS * task.Y.shape[1]
+        return factor
 
 
 def _contract_factor(kernel, sensitivity, X, factor):
@@ -372,7 +377,7 @@ def _descend(objective, starts, bounds, curvature, is_last, report):
     for _ in range(_MAX_ROUNDS):
         theta = objective.theta(best.x)
         solution, value, found = _globally(objective, theta)
-        if value >= best.value - _WORTH_ANOTHER:
+        if value >= best.value - objective.route.worth_another:
             break
         again = objective.at(theta, solution)
         best = minimize_in_box(objective, again, lower, upper, curvature=best.curvature, **settings)

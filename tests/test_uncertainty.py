@@ -1,6 +1,6 @@
 """Uncertainty of the variances, and predictions averaged over them, against brute force."""
 
-from dataclasses import astuple, replace
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -57,11 +57,17 @@ def test_standard_errors_come_from_the_hessian_of_the_dense_evidence(fit_interce
     X, y = smooth(n=25)
     gp = clone(GP).set_params(fit_intercept=fit_intercept).fit(X, y)
     (found,) = gp.variance_uncertainty()
-    value, at, h = dense_neg_two_log(X, y, fit_intercept), np.log([found.noise_variance, found.signal_variance]), 1e-3
+    value, at, h = (
+        dense_neg_two_log(X, y, fit_intercept),
+        np.log([found.noise_variance, found.signal_variance]),
+        1e-3,
+    )
     hessian = np.empty((2, 2))
     for i, a in enumerate(np.eye(2) * h):
         for j, b in enumerate(np.eye(2) * h):
-            corners = value(*(at + a + b)) - value(*(at + a - b)) - value(*(at - a + b)) + value(*(at - a - b))
+            corners = (
+                value(*(at + a + b)) - value(*(at + a - b)) - value(*(at - a + b)) + value(*(at - a - b))
+            )
             hessian[i, j] = corners / (4 * h * h)
     covariance = np.linalg.inv(hessian / 2)
     se = np.sqrt(np.diag(covariance))
@@ -78,7 +84,9 @@ def dense_profile_interval(value, best, which, coverage):
     def profiled(at):
         centre = best[1] if which == 0 else best[0]
         search = minimize_scalar(
-            lambda other: value(*pair(at, other)), bounds=(centre - 6, centre + 6), method="bounded",
+            lambda other: value(*pair(at, other)),
+            bounds=(centre - 6, centre + 6),
+            method="bounded",
             options={"xatol": 1e-9},
         )
         return search.fun
@@ -308,7 +316,7 @@ class BruteForce:
     `covariance` (k, n_new, n_new) of the latent function, `noise` (k,).
     """
 
-    def __init__(self, X, y, X_new, x_range, fit_intercept):
+    def __init__(self, X, y, X_new, x_range, fit_intercept, weight=None):
         K, K_new, prior = reference.rbf(X), reference.rbf(X_new, X), reference.rbf(X_new)
         F, F_new = (np.ones((len(Z), 1)) if fit_intercept else None for Z in (X, X_new))
         n = len(y) - fit_intercept
@@ -320,12 +328,12 @@ class BruteForce:
         log_weight, self.mean, self.covariance, self.noise = [], [], [], []
         for node, w in zip(x, (half * weights).ravel(), strict=True):
             g = np.exp(node)
-            unit = dense_log_density(K, y, F, g, 1.0)
-            residual = -2 * (dense_log_density(K, y, F, g, 2.0) - unit) - n * np.log(2.0)
-            v = np.log(-2 * residual / n) + step  # around the best signal_var at this g
-            log_weight.append(np.log(w) + unit - 0.5 * n * v + residual * (1 - np.exp(-v)))
-            self.mean.append(reference.ridge(K, y, g, K_new, F, F_new))
-            latent = reference.kriging_variance(K, K_new, prior, g, 1.0, F, F_new)
+            one, two = (dense_log_density(K, y, F, g, signal_var, weight) for signal_var in (1.0, 2.0))
+            energy = 4 * (two - one) + 2 * n * np.log(2.0)  # log p = const - n v/2 - energy exp(-v)/2
+            v = np.log(energy / n) + step  # around the best signal_var at this g
+            log_weight.append(np.log(w) + one - 0.5 * n * v + 0.5 * energy * (1 - np.exp(-v)))
+            self.mean.append(reference.ridge(K, y, g, K_new, F, F_new, weight))
+            latent = reference.kriging_variance(K, K_new, prior, g, 1.0, F, F_new, weight)
             self.covariance.append(np.exp(v)[:, None, None] * latent)
             self.noise.append(g * np.exp(v))
         self.log_weight = np.array(log_weight)
@@ -346,7 +354,296 @@ class BruteForce:
         return np.einsum("xv,xvi->i", self.weight, norm.cdf(z))
 
 
-def dense_log_density(K, y, F, g, signal_var):
+def dense_log_density(K, y, F, g, signal_var, weight):
     if F is None:
-        return reference.log_evidence(K, y, g * signal_var, signal_var)
-    return reference.reml(K, y, F, g * signal_var, signal_var)
+        return reference.log_evidence(K, y, g * signal_var, signal_var, weight)
+    return reference.reml(K, y, F, g * signal_var, signal_var, weight)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("noise", [0.1, 1.0, 5.0])
+def test_averaged_predictions_equal_a_dense_quadrature_over_both_variances(fit_intercept, noise):
+    X, y = smooth(n=10, noise=noise, seed=2)
+    gp = clone(AVERAGED).set_params(fit_intercept=fit_intercept).fit(X, y)
+    x_range = np.log(numerical_ratio_range(gp.spectrum_))
+    brute = BruteForce(X, y, X_NEW, x_range, fit_intercept)
+    for include_noise in (True, False):
+        mean, covariance = brute.moments(include_noise)
+        assert close(gp.predict(X_NEW), mean, 1e-6)
+        assert close(gp.predict(X_NEW, return_cov=True, include_noise=include_noise)[1], covariance, 1e-6)
+        std = gp.predict(X_NEW, return_std=True, include_noise=include_noise)[1]
+        assert close(std**2, np.diag(covariance), 1e-6)
+        for coverage in (0.5, 0.95, 0.999):
+            ends = gp.predict_interval(X_NEW, coverage, include_noise)
+            for end, tail in zip(ends, (0.5 - coverage / 2, 0.5 + coverage / 2), strict=True):
+                np.testing.assert_allclose(brute.distribution(end, include_noise), tail, atol=1e-6)
+
+
+def test_the_posterior_of_the_variances_equals_a_dense_quadrature():
+    X, y = smooth(n=10, seed=2)
+    gp = clone(AVERAGED).fit(X, y)
+    brute = BruteForce(X, y, X_NEW, np.log(numerical_ratio_range(gp.spectrum_)), True)
+    (p,) = gp.variance_posterior_
+    nu = p.degrees_of_freedom
+    assert nu == 9.0
+    np.testing.assert_allclose(p.weight.sum(), 1.0)
+    # E[nu/chi2] is nu/(nu-2)
+    np.testing.assert_allclose(
+        p.weight @ p.noise_variance * nu / (nu - 2), (brute.weight * brute.noise).sum(), rtol=1e-6
+    )
+
+
+def test_nodes_are_few_and_none_is_negligible():
+    X, Y = smooth(n=60, m=3)
+    for p in clone(AVERAGED).fit(X, Y).variance_posterior_:
+        assert len(p.weight) < 150
+        assert p.weight.min() > 1e-10
+        assert (np.diff(p.noise_ratio) > 0).all()
+        np.testing.assert_allclose(p.noise_variance, p.noise_ratio * p.signal_variance)
+
+
+def test_averaging_needs_no_further_decomposition_and_keeps_the_maximised_variances():
+    X, y = smooth(n=30)
+    maximised, averaged = (
+        SpectralGPRegressor(RBF(1.0), inference=i).fit(X, y) for i in ("maximize", "integrate")
+    )
+    assert averaged.n_decompositions_ == maximised.n_decompositions_
+    assert averaged.kernel_ == maximised.kernel_
+    assert averaged.noise_variance_ == maximised.noise_variance_
+    assert averaged.tuning_ == maximised.tuning_
+    assert maximised.variance_posterior_ is None
+    assert averaged.variance_uncertainty() == maximised.variance_uncertainty()
+
+
+def test_the_averaged_mean_is_that_of_its_coefficients():
+    X, y = smooth(n=30)
+    gp = clone(AVERAGED).fit(X, y)
+    expected = reference.rbf(X_NEW, X) @ gp.alpha_ + gp.beta_[0]
+    np.testing.assert_allclose(gp.predict(X_NEW), expected)
+    (p,) = gp.variance_posterior_
+    at_nodes = [
+        reference.ridge(reference.rbf(X), y, g, reference.rbf(X_NEW, X), np.ones((30, 1)), np.ones((3, 1)))
+        for g in p.noise_ratio
+    ]
+    assert close(gp.predict(X_NEW), p.weight @ at_nodes)
+
+
+def test_averaged_intervals_are_wider_for_few_rows_and_the_same_for_many():
+    wider = []
+    for n in (8, 600):
+        X, y = smooth(n=n, noise=0.5)
+        width = [
+            np.ptp(clone(model).fit(X, y).predict_interval(X), axis=0).mean() for model in (GP, AVERAGED)
+        ]
+        wider.append(width[1] / width[0])
+    assert wider[0] > 1.1
+    assert abs(wider[1] - 1.0) < 0.01
+
+
+def test_maximised_intervals_are_normal():
+    X, Y = smooth(n=30, m=2)
+    gp = clone(GP).fit(X, Y)
+    for include_noise in (True, False):
+        mean, std = gp.predict(X_NEW, return_std=True, include_noise=include_noise)
+        ends = gp.predict_interval(X_NEW, 0.8, include_noise)
+        np.testing.assert_allclose(ends, norm(mean, std).interval(0.8), rtol=1e-12)
+
+
+def test_each_output_is_averaged_as_it_is_alone():
+    X, Y = smooth(n=25, m=3)
+    Y[:, 1] = 4.0
+    gp = clone(AVERAGED).fit(X, Y)
+    std, cov = (gp.predict(X_NEW, **{kind: True})[1] for kind in ("return_std", "return_cov"))
+    ends = np.array(gp.predict_interval(X_NEW))
+    assert (std.shape, cov.shape, ends.shape) == ((3, 3), (3, 3, 3), (2, 3, 3))
+    np.testing.assert_allclose(std**2, np.einsum("iim->im", cov), rtol=1e-10)
+    for j in range(3):
+        alone = clone(AVERAGED).fit(X, Y[:, j])
+        mean_alone, std_alone = alone.predict(X_NEW, return_std=True)
+        np.testing.assert_allclose(gp.predict(X_NEW)[:, j], mean_alone, rtol=1e-8)
+        np.testing.assert_allclose(std[:, j], std_alone, rtol=1e-8)
+        np.testing.assert_allclose(ends[..., j], alone.predict_interval(X_NEW), rtol=1e-8)
+
+
+def test_averaged_predictions_move_with_location_and_units_of_the_targets():
+    X, y = smooth(n=20)
+    plain, moved = clone(AVERAGED).fit(X, y), clone(AVERAGED).fit(X, 100.0 * y - 7.0)
+    np.testing.assert_allclose(moved.predict(X_NEW), 100.0 * plain.predict(X_NEW) - 7.0, rtol=1e-8)
+    ends = np.array(plain.predict_interval(X_NEW))
+    np.testing.assert_allclose(moved.predict_interval(X_NEW), 100.0 * ends - 7.0, rtol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_averaging_does_not_mind_extreme_units(scale):
+    X, y = smooth(n=20)
+    plain, scaled = (np.array(clone(AVERAGED).fit(X, a * y).predict_interval(X_NEW)) for a in (1.0, scale))
+    assert close(scaled / scale, plain)
+
+
+def test_averaged_predictions_with_weights_equal_a_dense_quadrature():
+    X, y = smooth(n=10, seed=2)
+    weight = np.random.default_rng(0).uniform(0.3, 1.0, 10)
+    gp = clone(AVERAGED).fit(X, y, sample_weight=weight)
+    brute = BruteForce(X, y, X_NEW, np.log(numerical_ratio_range(gp.spectrum_)), True, weight)
+    mean, covariance = brute.moments(True)
+    assert close(gp.predict(X_NEW), mean, 1e-6)
+    assert close(gp.predict(X_NEW, return_cov=True)[1], covariance, 1e-6)
+    np.testing.assert_allclose(brute.distribution(gp.predict_interval(X_NEW)[0], True), 0.025, atol=1e-6)
+
+
+def test_rows_of_weight_zero_have_no_part_in_the_average():
+    X, y = smooth(n=20)
+    weight = np.ones(20)
+    weight[::4] = 0
+    weighted, without = clone(AVERAGED).fit(X, y, weight), clone(AVERAGED).fit(X[weight > 0], y[weight > 0])
+    np.testing.assert_allclose(weighted.predict_interval(X_NEW), without.predict_interval(X_NEW), rtol=1e-8)
+
+
+def test_a_precomputed_kernel_gives_the_averages_of_the_kernel():
+    X, y = smooth(n=20)
+    plain = clone(AVERAGED).fit(X, y)
+    given = clone(AVERAGED).set_params(kernel="precomputed").fit(reference.rbf(X), y)
+    K_new, diagonal = reference.rbf(X_NEW, X), np.ones(3)
+    ends = given.predict_interval(K_new, K_test_diag=diagonal)
+    np.testing.assert_allclose(ends, plain.predict_interval(X_NEW), rtol=1e-6)
+
+
+def test_samples_have_the_moments_and_the_quantiles_of_the_mixture():
+    X, y = smooth(n=12)
+    gp = clone(AVERAGED).fit(X, y)
+    draws = gp.sample_y(X_NEW, 40_000, random_state=0)
+    assert draws.shape == (3, 40_000)
+    mean, cov = gp.predict(X_NEW, return_cov=True)
+    size = np.sqrt(np.diag(cov))
+    assert (np.abs(draws.mean(axis=1) - mean) < 0.03 * size).all()
+    assert (np.abs(np.cov(draws) - cov) < 0.06 * np.outer(size, size)).all()
+    lower, upper = gp.predict_interval(X_NEW, 0.9)
+    inside = (lower[:, None] < draws) & (draws < upper[:, None])
+    np.testing.assert_allclose(inside.mean(axis=1), 0.9, atol=0.01)
+
+
+def test_samples_of_several_outputs_come_in_scikit_learns_shape_and_repeat_with_the_seed():
+    X, Y = smooth(n=12, m=2)
+    gp = clone(AVERAGED).fit(X, Y)
+    draws = gp.sample_y(X_NEW, 5, random_state=3)
+    assert draws.shape == (3, 2, 5)
+    np.testing.assert_array_equal(draws, gp.sample_y(X_NEW, 5, random_state=3))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_few_rows_give_finite_intervals_even_where_the_variance_is_infinite(n):
+    X, y = smooth(n=n)
+    gp = clone(AVERAGED).fit(X, y)
+    mean, std = gp.predict(X_NEW, return_std=True)
+    cov = gp.predict(X_NEW, return_cov=True)[1]
+    assert np.isfinite(mean).all()
+    assert np.isfinite(gp.predict_interval(X_NEW)).all()
+    assert not np.isnan(cov).any()
+    assert (std == (0.0 if n == 1 else np.inf)).all()
+    assert np.isfinite(gp.sample_y(X_NEW, 4)).all()
+
+
+def test_constant_targets_are_predicted_without_spread():
+    X, _ = smooth(n=10)
+    gp = clone(AVERAGED).fit(X, np.full(10, 3.0))
+    mean, std = gp.predict(X_NEW, return_std=True)
+    np.testing.assert_allclose(mean, 3.0)
+    np.testing.assert_array_equal(std, 0.0)
+    np.testing.assert_allclose(gp.predict_interval(X_NEW), 3.0)
+
+
+@pytest.mark.parametrize(
+    "K", [np.zeros((15, 15)), np.eye(15), np.ones((15, 15))], ids=["zero", "white", "ones"]
+)
+def test_kernels_without_information_are_averaged_without_complaint(K):
+    y = noise_only(15)[1]
+    gp = SpectralGPRegressor("precomputed", inference="integrate").fit(K, y)
+    lower, upper = gp.predict_interval(K[:3], K_test_diag=np.diag(K)[:3])
+    assert np.isfinite([lower, upper]).all()
+    assert (lower < upper).all()
+
+
+def test_data_without_noise_are_averaged_close_to_interpolation():
+    X, y = fine_line()
+    gp = clone(AVERAGED).fit(X, y)
+    lower, upper = gp.predict_interval(X, include_noise=False)
+    np.testing.assert_allclose(gp.predict(X), y, atol=1e-5)
+    assert np.isfinite([lower, upper]).all()
+    assert (upper - lower < 1e-4).all()
+
+
+def test_bounds_of_the_variances_limit_the_ratio_that_is_averaged_over():
+    X, y = smooth(n=20)
+    kernel = ConstantKernel(1.0, (0.1, 10.0)) * RBF(1.0) + WhiteKernel(0.1, (0.5, 5.0))
+    (p,) = SpectralGPRegressor(kernel, optimizer=None, inference="integrate").fit(X, y).variance_posterior_
+    assert p.noise_ratio.min() >= 0.05
+    assert p.noise_ratio.max() <= 50.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"criterion": "gcv"}, "needs criterion='evidence', got 'gcv'"),
+        ({"priors": {"noise_variance": t(3)}}, r"cannot be combined with priors, got \['noise_variance'\]"),
+        ({"kernel": RBF(1.0) + WhiteKernel(0.1, "fixed")}, "fixes the noise variance at 0.1"),
+        ({"kernel": ConstantKernel(2.0, "fixed") * RBF(1.0)}, "fixes the signal variance at 2"),
+        ({"inference": "average"}, "'inference' parameter"),
+    ],
+)
+def test_what_cannot_be_averaged_over_is_refused(change, message):
+    X, y = smooth(n=10)
+    with pytest.raises(ValueError, match=message):
+        clone(AVERAGED).set_params(**change).fit(X, y)
+
+
+def test_empty_priors_do_not_hinder_averaging():
+    X, y = smooth(n=10)
+    clone(AVERAGED).set_params(priors={}).fit(X, y)
+
+
+def test_a_mixture_cannot_be_converted_to_scikit_learn():
+    X, y = smooth(n=10)
+    with pytest.raises(ValueError, match="Fit with inference='maximize'"):
+        clone(AVERAGED).fit(X, y).to_sklearn()
+
+
+def test_refitting_with_the_other_inference_forgets_the_average():
+    X, y = smooth(n=20)
+    gp = clone(AVERAGED).fit(X, y).set_params(inference="maximize").fit(X, y)
+    np.testing.assert_array_equal(gp.predict_interval(X_NEW), clone(GP).fit(X, y).predict_interval(X_NEW))
+
+
+def test_a_single_component_has_the_quantiles_of_student_t():
+    mixture = StudentMixture(np.array([[1.0], [-2.0]]), np.array([[2.0], [0.5]]), np.ones(1), 4.0)
+    for probability in (1e-6, 0.2, 0.999):
+        np.testing.assert_allclose(
+            mixture.quantile(probability), t(4.0, [1.0, -2.0], [2.0, 0.5]).ppf(probability)
+        )
+
+
+def test_quantiles_solve_the_distribution_function_of_components_far_apart():
+    location, scale = np.array([[-100.0, 0.0, 5.0]]), np.array([[0.01, 3.0, 1e-6]])
+    weight, nu = np.array([0.3, 0.5, 0.2]), 3.0
+    mixture = StudentMixture(location, scale, weight, nu)
+    for probability in (0.01, 0.29999, 0.3001, 0.6, 0.95, 0.9999):
+        (y,) = mixture.quantile(probability)
+        reached = weight @ t(nu, location[0], scale[0]).cdf(y)
+        np.testing.assert_allclose(reached, probability, atol=1e-8)
+
+
+def test_averaged_intervals_cover_what_they_promise_and_maximised_ones_less():
+    rng, n, n_new = np.random.default_rng(0), 15, 60
+    covered = {"maximize": [], "integrate": []}
+    for _ in range(120):
+        X = rng.uniform(0, 5, (n + n_new, 1))
+        f = rng.multivariate_normal(
+            np.zeros(n + n_new), reference.rbf(X), method="eigh", check_valid="ignore"
+        )
+        y = f + rng.normal(0, 0.5, n + n_new)
+        for inference, inside in covered.items():
+            gp = clone(GP).set_params(inference=inference).fit(X[:n], y[:n])
+            lower, upper = gp.predict_interval(X[n:])
+            inside.append(np.mean((lower < y[n:]) & (y[n:] < upper)))
+    rate = {inference: np.mean(inside) for inference, inside in covered.items()}
+    assert 0.93 < rate["integrate"] < 0.97
+    assert rate["maximize"] < rate["integrate"] - 0.01
