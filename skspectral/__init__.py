@@ -4,6 +4,14 @@ from importlib.metadata import version
 
 from .averaging import VariancePosterior
 from .datasets import load_motorcycle
+from .displays import (
+    CalibrationDisplay,
+    EvidenceDisplay,
+    EvidenceSurfaceDisplay,
+    KernelSearchDisplay,
+    PredictionBandDisplay,
+    SpectrumDisplay,
+)
 from .exceptions import (
     DegenerateCriterionWarning,
     IndefiniteKernelError,
@@ -35,16 +43,22 @@ from .uncertainty import VarianceUncertainty
 __version__ = version("skspectral")
 
 __all__ = [
+    "CalibrationDisplay",
     "DegenerateCriterionWarning",
+    "EvidenceDisplay",
+    "EvidenceSurfaceDisplay",
     "IndefiniteKernelError",
     "KernelBoundWarning",
     "KernelSearchCV",
+    "KernelSearchDisplay",
     "LowRankWarning",
+    "PredictionBandDisplay",
     "RankDeficientBasisWarning",
     "RepeatedObservationsWarning",
     "SpectralGPRegressor",
     "SpectralKernelRidge",
     "Spectrum",
+    "SpectrumDisplay",
     "TuningResult",
     "VariancePosterior",
     "VarianceUncertainty",

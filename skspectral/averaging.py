@@ -5,8 +5,8 @@ resolves, signal_var integrates out in closed form. What remains is one variable
 
     log p(x | y) = const - 1/2 sum log(s + g) - (n - q)/2 log sum y~^2/(s + g),    g = exp(x),
 
-which is -(n log A + H)/2 of the evidence (see `criteria`). Its posterior is held by the nodes and weights of a quadrature;
-given a node, a prediction is Student-t with n - q degrees of freedom.
+which is -(n log A + H)/2 of the evidence (see `criteria`). The posterior is held by the nodes and weights of
+a quadrature; given a node, a prediction is Student-t with n - q degrees of freedom.
 """
 
 from dataclasses import dataclass, replace
@@ -24,6 +24,8 @@ _PANEL_WIDTH = 2.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 _PANEL_TOLERANCE = 1e-10
 _MAX_HALVINGS = 40
+# A log density so far below the largest is no mass in double precision.
+_NO_MASS = 45.0
 _NEGLIGIBLE_WEIGHT = 1e-10
 _QUANTILE_TOLERANCE = 1e-12
 _MAX_QUANTILE_STEPS = 100
@@ -273,7 +275,7 @@ def integrate_variances(solution, bounds):
     if len(varying):
         part = rotated.select(varying)
         x_min, x_max, _ = search_range(rotated.spectrum, bounds)
-        x, log_weight = _quadrature(lambda x: _log_density(part, x), x_min, x_max)
+        x, log_weight = _quadrature(lambda x: _log_density(part, x), x_min, x_max, 0.5 * rotated.n_free)
         terms = CRITERIA["evidence"](part, x[:, None])
         noise_variance = terms.A / terms.n * part.scale**2
         for column, j in enumerate(varying):
@@ -314,27 +316,35 @@ def _node(p, k):
     )
 
 
-def _quadrature(log_density, x_min, x_max):
-    """Return nodes x (k,), ascending, and the logs of weight times density at each, (k, m)."""
+def _quadrature(log_density, x_min, x_max, steepest):
+    """Return nodes x (k,), ascending, and the logs of weight times density at each, (k, m).
+
+    `steepest` bounds the derivative of the log density: for the evidence (n - q)/2, since A'/A lies in
+    [0, 1] and H' in [-(n - q), 0].
+    """
     n_panels = max(1, int(np.ceil((x_max - x_min) / _PANEL_WIDTH)))
     edges = np.linspace(x_min, x_max, n_panels + 1)
     panels = _Panels.make(log_density, edges[:-1], edges[1:])
-    done = panels.select(np.zeros(n_panels, dtype=bool))
+    done = panels.select(slice(0))
     for _ in range(_MAX_HALVINGS):
-        middle = 0.5 * (panels.a + panels.b)
-        halves = [_Panels.make(log_density, *ends) for ends in ((panels.a, middle), (middle, panels.b))]
-        peak = np.max([p.log_mass.max(axis=(0, 1), initial=-np.inf) for p in (done, *halves)], axis=0)
-        fine = halves[0].area(peak) + halves[1].area(peak)
-        error = np.abs(fine - panels.area(peak))
-        rough = (error > _PANEL_TOLERANCE * (fine.sum(axis=0) + done.area(peak).sum(axis=0))).any(axis=1)
+        panels = panels.select(~panels.are_negligible(_peak(done, panels), steepest))
+        left, right = panels.halves(log_density)
+        peak = _peak(done, left, right)
+        fine = left.area(peak) + right.area(peak)
+        total = fine.sum(axis=0) + done.area(peak).sum(axis=0)
+        rough = (np.abs(fine - panels.area(peak)) > _PANEL_TOLERANCE * total).any(axis=1)
         done = done.joined(panels.select(~rough))
+        panels = left.select(rough).joined(right.select(rough))
         if not rough.any():
             break
-        panels = halves[0].select(rough).joined(halves[1].select(rough))
-    else:
-        done = done.joined(panels)
+    done = done.joined(panels)
     order = np.argsort(done.x, axis=None)
     return done.x.ravel()[order], done.log_mass.reshape(len(order), -1)[order]
+
+
+def _peak(*many):
+    """Return the largest log mass of any node of any panel, (m,)."""
+    return np.max([panels.log_mass.max(axis=(0, 1), initial=-np.inf) for panels in many], axis=0)
 
 
 @dataclass(frozen=True)
@@ -353,6 +363,17 @@ class _Panels:
         log_weight = np.log(half * _WEIGHTS)
         values = log_density(x.ravel())
         return cls(a, b, x, values.reshape(*x.shape, -1) + log_weight[..., None])
+
+    def halves(self, log_density):
+        """Return the left and the right halves."""
+        middle = 0.5 * (self.a + self.b)
+        return self.make(log_density, self.a, middle), self.make(log_density, middle, self.b)
+
+    def are_negligible(self, peak, steepest):
+        """Return for which panels no output can have any mass between the nodes, (p,)."""
+        widest_gap = 0.5 * np.diff(_NODES).max() * 0.5 * (self.b - self.a)
+        highest = self.log_mass.max(axis=1) + (steepest * widest_gap)[:, None]
+        return (highest < peak - _NO_MASS).all(axis=1)
 
     def area(self, peak):
         """Return the integral over each panel relative to exp(peak), (p, m)."""

@@ -13,6 +13,8 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
+from .exceptions import IndefiniteKernelError
+
 __all__ = ["Factor", "FeatureMap", "independent", "nystroem", "pivoted_cholesky"]
 
 _EPS = np.finfo(np.float64).eps
@@ -81,7 +83,7 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None):
 
     Each round takes the rows with the largest residual variances, keeps those of them that stay large
     after the others (a small pivoted Cholesky among themselves), and only then makes their columns of K.
-    O(n r^2) time, O(n r) memory.
+    O(n r^2) time, O(n r) memory. There is always one pivot, also where the trace is small enough without.
 
     Parameters
     ----------
@@ -109,19 +111,27 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None):
         raise ValueError(f"rank must lie between 1 and the number of rows, {n}; got {rank!r}.")
     weight = np.ones(n) if weight is None else weight
     residual = diagonal * weight
-    floor = 16.0 * _EPS * residual.max(initial=0.0)
+    largest = np.abs(residual).max(initial=0.0)
+    # in float32 only where the caller made the matrix: its entries are trusted to that precision
+    eps = np.finfo(np.float32).eps if X.dtype == np.float32 else _EPS
+    residual = _nonnegative(residual, largest, eps)
+    if largest == 0:
+        return _nothing(gram, X, n)
+    floor = 16.0 * eps * largest
     Phi, pivots = np.empty((n, 0), order="F"), np.empty(0, dtype=int)
     store = _Columns(n, rank)
-    while len(pivots) < rank and residual.sum() > tau and residual.max() > floor:
+    while len(pivots) < rank and (residual.sum() > tau or not len(pivots)) and residual.max() > floor:
         chosen, L_block = _choose(gram, X, Phi, residual, weight, min(_BLOCK, rank - len(pivots)), floor)
+        if not len(chosen):
+            break  # what is left of the residual is rounding
         new = gram.columns(X, chosen)
         new = new - Phi @ Phi[chosen].T
         new = solve_triangular(L_block, new.T, lower=True, overwrite_b=True, check_finite=False).T
         Phi = store.append(new)
         pivots = np.append(pivots, chosen)
         residual -= weight * np.einsum("ij,ij->i", new, new)
-        np.maximum(residual, 0.0, out=residual)
         residual[chosen] = 0.0
+        residual = _nonnegative(residual, largest, eps)
     # The rows of the pivots are the Cholesky factor of K among them; above its diagonal is rounding.
     return Factor(Phi, gram.rows(X, pivots), pivots, np.tril(Phi[pivots]), float(residual.sum()))
 
@@ -157,6 +167,23 @@ def independent(gram, landmarks):
     K = K[np.ix_(kept, kept)]
     K.flat[:: len(K) + 1] += len(K) * _EPS * np.diag(K).max()  # what rounding may have taken
     return landmarks, cholesky(K, lower=True, check_finite=False)
+
+
+def _nonnegative(residual, largest, eps):
+    """Clip what rounding made of residual variances; refuse what it does not explain."""
+    smallest, tolerance = residual.min(initial=0.0), np.sqrt(eps) * largest
+    if smallest < -tolerance:
+        raise IndefiniteKernelError(smallest, tolerance)
+    return np.maximum(residual, 0.0, out=residual)
+
+
+def _nothing(gram, X, n):
+    """Return the factor of a kernel that is 0 at every row: one feature, always 0."""
+    pivots = np.zeros(1, dtype=int)
+    largest = np.abs(gram.columns(X, pivots)).max()
+    if largest > 0:  # [[0, c], [c, 0]] has the eigenvalue -c
+        raise IndefiniteKernelError(-largest, 0.0)
+    return Factor(np.zeros((n, 1)), gram.rows(X, pivots), pivots, np.ones((1, 1)), 0.0)
 
 
 class _Columns:

@@ -20,10 +20,15 @@ PAIRWISE_NAMES = frozenset(PAIRWISE_KERNEL_FUNCTIONS)
 _SYMMETRY_TOLERANCE = 1e-6
 # Rows whose kernel among themselves is made to read off its diagonal, where nothing better is known.
 _DIAGONAL_BLOCK = 64
+# Rows of a given matrix that are checked at a time.
+_CHECK_BLOCK = 256
 
 
 class _OnRows:
     """Parts of K(X, X) that need no more than `cross`."""
+
+    def check(self, X):
+        """Do nothing: K(X, X) is square and symmetric by making."""
 
     def columns(self, X, chosen):
         """Return the columns K(X, X[chosen])."""
@@ -103,12 +108,18 @@ class PrecomputedGram:
 
     def square(self, K):
         """Return a checked copy of K, which the caller may overwrite; float32 stays float32."""
-        if K.shape[0] != K.shape[1]:
-            raise ValueError(
-                f"kernel='precomputed' needs the square matrix K(X_train, X_train) in fit, got shape "
-                f"{K.shape}. Pass K with one row and one column per training row."
-            )
+        _check_square(K)
         return _symmetrised(np.array(K, order="C"))
+
+    def check(self, K):
+        """Refuse a K that is not square or not symmetric, without another array of its size."""
+        _check_square(K)
+        n, largest, asymmetry = len(K), 0.0, 0.0
+        for i in range(0, n, _CHECK_BLOCK):
+            rows = slice(i, i + _CHECK_BLOCK)
+            largest = max(largest, np.abs(K[rows]).max(initial=0.0))
+            asymmetry = max(asymmetry, np.abs(K[rows] - K[:, rows].T).max(initial=0.0))
+        _check_symmetry(asymmetry, largest)
 
     def cross(self, K_cross, rows):
         """Return K(X, X_train) as it was passed, or the columns of given training rows."""
@@ -149,13 +160,24 @@ def _fresh(K):
     return np.ascontiguousarray(K, dtype=np.float64)
 
 
+def _check_square(K):
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"kernel='precomputed' needs the square matrix K(X_train, X_train) in fit, got shape "
+            f"{K.shape}. Pass K with one row and one column per training row."
+        )
+
+
 def _symmetrised(K):
-    largest = np.abs(K).max(initial=0.0)
     asymmetry = np.abs(K - K.T).max(initial=0.0)
+    _check_symmetry(asymmetry, np.abs(K).max(initial=0.0))
+    return 0.5 * (K + K.T) if asymmetry else K
+
+
+def _check_symmetry(asymmetry, largest):
     if asymmetry > _SYMMETRY_TOLERANCE * largest:
         raise ValueError(
             f"The kernel matrix is not symmetric: |K - K'| reaches {asymmetry:.3g} where the largest "
             f"entry is {largest:.3g}. Pass a symmetric matrix, for example (K + K.T) / 2, or a kernel "
             "with k(a, b) = k(b, a)."
         )
-    return 0.5 * (K + K.T) if asymmetry else K

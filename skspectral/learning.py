@@ -45,7 +45,8 @@ __all__ = ["Learned", "Task", "learn", "learn_with", "profiled_evidence"]
 _COARSEST = 150
 _FRACTION = 0.25
 # Decrease of -2 log density that is not worth another step: on all rows, where they are many, on the way.
-_TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-7, 1e-5, 1e-3
+_TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-9, 1e-5, 1e-3
+# Rows from which a step is expensive enough to save on it.
 _MANY = 1000
 # Gain of the global search over g that sends the descent on its way again (for each output more where
 # steps used factors, whose values are that much off), and how often.
@@ -311,7 +312,8 @@ class _FactorRoute:
         self.rows = Rows.make(len(task.X), task.basis, task.weight)
         self.targets = self.rows, *self.rows.standardise(task.Y)[:2]
         whole = task.criterion.name == "evidence" and task.variance_prior is None
-        self.open = task.method != "exact" and whole and bool(self.targets[1].any(axis=0).all())
+        pays = task.method == "low_rank" or (task.method == "auto" and len(task.X) >= _MANY)
+        self.open = pays and whole and bool(self.targets[1].any(axis=0).all())
         self.worth_another = _WORTH_ANOTHER
 
     def factor(self, kernel, g):

@@ -14,7 +14,7 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 
 from .criteria import CRITERIA, value_at
 from .criteria.form import Terms
-from .exceptions import LowRankWarning
+from .exceptions import IndefiniteKernelError, LowRankWarning
 from .factors import FeatureMap, pivoted_cholesky
 from .solution import VarianceBounds, solve
 from .spectrum import Rotated, Spectrum
@@ -29,13 +29,13 @@ __all__ = [
     "evidence_bounds",
 ]
 
-# Width of the bracket of the log evidence at which a factor counts as exact.
+# Width of the bracket of each output's log evidence at which a factor counts as exact.
 CERTIFIED_WIDTH = 1e-2
 # tau relative to the noise ratio that makes the bracket about that narrow.
 _TAU_SHARE = 5e-3
 # Above this share of n the dense route is cheaper; below this n it is not worth looking.
 LARGEST_SHARE, SMALLEST_N = 1 / 3, 1000
-_PILOT = 400
+_PILOT, _ROUNDS = 400, 4
 # Rows of K made at a time where all of it must be seen once.
 _PASS_BLOCK = 512
 # LAPACK's workspace 1 + 6n + 2n^2 must be counted in 32 bits; ranks used where K does not fit.
@@ -106,6 +106,8 @@ class Decomposition:
         Trace of what the factor misses; 0 for the kernel matrix itself.
     evidence_bounds : tuple of ndarray or None
         Bounds on the log evidence of the exact matrix at the variances that the evidence prefers.
+    certified_at : tuple of ndarray or None
+        These variances: noise ratio and noise variance of every output.
     """
 
     spectrum: Spectrum
@@ -113,10 +115,14 @@ class Decomposition:
     primal_basis: np.ndarray | None = None
     tau: float = 0.0
     evidence_bounds: tuple | None = None
+    certified_at: tuple | None = None
 
     def bounds(self, solution):
         """Return lower and upper bounds (m,) on the exact log evidence at a solution's variances."""
-        same = self.evidence_bounds is not None and all(t.status != "fixed" for t in solution.tuning)
+        same = self.evidence_bounds is not None and all(
+            np.array_equal(mine, other)
+            for mine, other in zip(self.certified_at, _variances(solution), strict=True)
+        )
         return self.evidence_bounds if same else evidence_bounds(solution, self.tau)
 
     @property
@@ -125,6 +131,10 @@ class Decomposition:
         if self.feature_map is not None:
             return len(self.feature_map.L)
         return int((self.spectrum.s > 0).sum())
+
+
+def _variances(solution):
+    return solution.noise_ratio, solution.noise_var
 
 
 @dataclass(frozen=True)
@@ -159,6 +169,7 @@ def decompose(problem, method, rank, *, must_be_exact=False):
     if rank is not None and method != "exact" and rank > n:
         raise ValueError(f"rank={rank} is larger than the number of rows, {n}. Use rank <= {n} or rank=None.")
     if method == "low_rank" or (method == "auto" and rank is not None):
+        problem.gram.check(problem.X)
         return _of_rank(problem, rank) if rank else _as_certified(problem, n)
     if method == "auto" and not _fits_in_memory(n):
         rank = min(_RANK_BEYOND_MEMORY, n)
@@ -170,11 +181,19 @@ def decompose(problem, method, rank, *, must_be_exact=False):
         )
         return _of_rank(problem, rank)
     if method == "auto" and n >= SMALLEST_N and not must_be_exact:
-        found = certified_factor(problem, largest=int(LARGEST_SHARE * n))
+        found = _if_definite(certified_factor, problem, largest=int(LARGEST_SHARE * n))
         if found is not None:
             return found
     K = problem.gram.square(problem.X)
     return Decomposition(Spectrum.from_gram(K, problem.basis, problem.weight, overwrite_K=True))
+
+
+def _if_definite(route, *args, **kwargs):
+    """Return a route's result, or None where K is definite at most outside the mean space."""
+    try:
+        return route(*args, **kwargs)
+    except IndefiniteKernelError:
+        return None
 
 
 def depends_on_targets(n, method, rank, *, must_be_exact=False):
@@ -219,23 +238,27 @@ def certified_factor(problem, *, largest):
     largest : int
         Rank at which to give up.
     """
-    g = _pilot_noise_ratio(problem)
-    for _ in range(3):
-        tau = _TAU_SHARE * g
+    tau = _TAU_SHARE * _pilot_noise_ratio(problem)
+    for _ in range(_ROUNDS):
         factor = pivoted_cholesky(problem.gram, problem.X, tau=tau, rank=largest, weight=problem.weight)
         if factor.tau > tau:
             return None
         found = _from_factor(problem, factor)
         solution = solve(found.spectrum.rotate(problem.Y), CRITERIA["evidence"], problem.bounds)
         lower, upper = evidence_bounds(solution, factor.tau, missed_energy(solution, problem, factor))
-        if np.nan_to_num(upper - lower).sum() <= CERTIFIED_WIDTH:
-            return replace(found, evidence_bounds=(lower, upper))
-        g = min(0.2 * g, solution.noise_ratio.min())
+        width = np.subtract(upper, lower, out=np.zeros_like(upper), where=upper > lower).max()
+        if width <= CERTIFIED_WIDTH:
+            return replace(found, evidence_bounds=(lower, upper), certified_at=_variances(solution))
+        # the width is about proportional to tau; a little less than that
+        tau = min(0.7 * CERTIFIED_WIDTH / width * factor.tau, _TAU_SHARE * solution.noise_ratio.min())
     return None
 
 
 def _pilot_noise_ratio(problem):
-    """Return the smallest noise ratio that tuning finds on a subset of the rows."""
+    """Return the smallest noise ratio that tuning finds on a subset of the rows.
+
+    No more than the largest eigenvalue there: a signal that a few rows do not show, all may show.
+    """
     n = len(problem.Y)
     rows = np.sort(np.random.default_rng(0).permutation(n)[:_PILOT])  # fixed: same input, same output
     basis, weight = (None if part is None else part[rows] for part in (problem.basis, problem.weight))
@@ -243,7 +266,7 @@ def _pilot_noise_ratio(problem):
         weight = None
     spectrum = Spectrum.from_gram(problem.gram.block(problem.X, rows), basis, weight, overwrite_K=True)
     solution = solve(spectrum.rotate(problem.Y[rows]), CRITERIA["evidence"], problem.bounds)
-    return float(solution.noise_ratio.min())
+    return float(min(solution.noise_ratio.min(), spectrum.scale))
 
 
 class FactorTerms:

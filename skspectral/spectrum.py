@@ -288,7 +288,7 @@ class Spectrum:
     def from_factor(cls, Phi, basis=None, sample_weight=None):
         """Decompose K = Phi Phi' from its factor Phi (n, r) without any n x n matrix, O(n r^2).
 
-        A QR decomposition of Phi, whose orthogonal factor stays in reflectors, and an SVD of R.
+        A QR decomposition of [Q, Phi], whose orthogonal factor stays in reflectors, and an SVD of Phi's R.
 
         Parameters
         ----------
@@ -298,15 +298,17 @@ class Spectrum:
             As in `from_gram`.
         """
         rows = Rows.make(len(Phi), basis, sample_weight)
-        Phi = np.array(Phi, dtype=np.float64, order="F")
+        # One array [Q, Phi]: after Q in the same QR, U is orthogonal to Q to rounding. Projecting Phi first
+        # leaves eps |Phi| / root_s of Q in the vectors of small singular values.
+        both = np.empty((Phi.shape[0], rows.n_mean + Phi.shape[1]), order="F")
+        both[:, : rows.n_mean] = rows.Q
+        Phi, source = both[:, rows.n_mean :], Phi
+        np.multiply(rows.sqrt_weight, source, out=Phi)
         if not np.isfinite(Phi).all():
             raise ValueError("The factor of the kernel matrix has NaN or infinite entries.")
-        Phi *= rows.sqrt_weight
         QPhi = rows.Q.T @ Phi
         KQ = Phi @ QPhi.T
-        if rows.n_mean:
-            Phi -= rows.Q @ QPhi
-        vectors, root_s, Vt = _qr_svd(Phi)
+        vectors, root_s, Vt = _qr_svd(both, rows.n_mean)
         n, mean_size = int(rows.present.sum()), np.linalg.norm(QPhi)
         largest = root_s.max(initial=0.0)
         # Singular values resolve down to n eps relative to the largest, eigenvalues to its square:
@@ -501,15 +503,17 @@ class _Transposed:
         return self.vectors.W.T @ rotated[: len(self.vectors.W)]
 
 
-def _qr_svd(Phi):
-    """Return left singular vectors, singular values and right singular vectors of Phi; it is overwritten."""
-    if Phi.shape[0] < Phi.shape[1]:
-        U, root_s, Vt = svd(Phi, full_matrices=False, check_finite=False)
-        return _Columns(U), root_s, Vt
-    reflectors, tau, _, _ = dgeqrf(Phi, lwork=64 * Phi.shape[1], overwrite_a=True)
-    R = np.triu(reflectors[: Phi.shape[1]])
+def _qr_svd(both, q):
+    """Return singular vectors and values of what Phi has outside span(Q), for [Q, Phi]; it is overwritten."""
+    n, columns = both.shape
+    if n < columns:
+        Q, Phi = both[:, :q], both[:, q:]
+        U, root_s, Vt = svd(Phi - Q @ (Q.T @ Phi), full_matrices=False, check_finite=False)
+        return _Columns(U - Q @ (Q.T @ U)), root_s, Vt
+    reflectors, tau, _, _ = dgeqrf(both, lwork=64 * columns, overwrite_a=True)
+    R = np.triu(reflectors[q:columns, q:])
     W, root_s, Vt = svd(R, full_matrices=False, overwrite_a=True, check_finite=False)
-    return ReflectedVectors(reflectors, tau, W), root_s, Vt
+    return ReflectedVectors(reflectors, tau, np.concatenate([np.zeros((q, len(W))), W])), root_s, Vt
 
 
 class _Columns(np.ndarray):

@@ -36,8 +36,10 @@ _NEWTON_STEPS = 12
 _POINTS = 65
 _ZOOMS = 9
 _ZOOM_POINTS = 9
-# Relative distance from a bound that is rounding.
-_SLACK = 1e-12
+# Relative distance from a bound that is rounding: x is tuned to 1e-10.
+_SLACK = 1e-8
+# Keeps a standard error finite where the evidence is flat to rounding.
+_LEAST_INFORMATION = 1e-12
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ def _standard_errors(best, bounds, j):
     variances = np.array([best.noise_var[j], best.signal_var[j]])
     held = np.array([_is_held(v, b) for v, b in zip(variances, (bounds.noise, bounds.signal), strict=True)])
     status, varies = best.tuning[j].status, best.rotated.varies[j]
-    at_limit = ~held & np.array([status == "noise_free" or not varies, status == "pure_noise"])
+    at_limit = ~held & np.array([status == "noise_free" or not varies, status == "pure_noise" or not varies])
     free = ~held & ~at_limit
     se = np.where(at_limit, np.inf, 0.0)
     if not free.any():
@@ -162,7 +164,7 @@ def _standard_errors(best, bounds, j):
     information = 0.5 * _log_hessian(best.rotated.select([j]), *variances)
     if free.all():
         return _invert(information)
-    se[free] = 1.0 / np.sqrt(np.diag(information)[free])
+    se[free] = np.sqrt(1.0 / np.maximum(np.diag(information)[free], _LEAST_INFORMATION))
     return *se.tolist(), 0.0
 
 

@@ -54,16 +54,22 @@ UNKNOWN_TO = {
 }
 
 PUBLIC = {
+    "CalibrationDisplay",
     "DegenerateCriterionWarning",
+    "EvidenceDisplay",
+    "EvidenceSurfaceDisplay",
     "IndefiniteKernelError",
     "KernelBoundWarning",
     "KernelSearchCV",
+    "KernelSearchDisplay",
     "LowRankWarning",
+    "PredictionBandDisplay",
     "RankDeficientBasisWarning",
     "RepeatedObservationsWarning",
     "SpectralGPRegressor",
     "SpectralKernelRidge",
     "Spectrum",
+    "SpectrumDisplay",
     "TuningResult",
     "VariancePosterior",
     "VarianceUncertainty",

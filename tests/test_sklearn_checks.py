@@ -22,6 +22,7 @@ RIDGES = [
 PROCESSES = [
     SpectralGPRegressor(),
     SpectralGPRegressor(ConstantKernel() * Matern(nu=1.5) + WhiteKernel(), criterion="loo", optimizer=None),
+    SpectralGPRegressor(inference="integrate"),
     SpectralGPRegressor(RBF() + DotProduct(), criterion="gcv", fit_intercept=False, optimizer=None),
 ]
 

@@ -508,6 +508,16 @@ def test_a_precomputed_kernel_gives_the_averages_of_the_kernel():
     np.testing.assert_allclose(ends, plain.predict_interval(X_NEW), rtol=1e-6)
 
 
+def test_a_factor_of_the_kernel_gives_the_averages_and_the_uncertainty_of_the_kernel():
+    X, y = smooth(n=60, p=1, noise=0.5)
+    dense, factor = (clone(AVERAGED).set_params(method=method).fit(X, y) for method in ("exact", "low_rank"))
+    new = X_NEW[:, :1]
+    ends = np.array([model.predict_interval(new) for model in (dense, factor)])
+    np.testing.assert_allclose(ends[1], ends[0], rtol=1e-3)
+    (exact,), (approximate,) = (model.variance_uncertainty() for model in (dense, factor))
+    np.testing.assert_allclose(intervals(approximate), intervals(exact), rtol=0.01)
+
+
 def test_samples_have_the_moments_and_the_quantiles_of_the_mixture():
     X, y = smooth(n=12)
     gp = clone(AVERAGED).fit(X, y)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .form import Terms, count_sum, energy_sum, shrinkage
+from .form import Terms, count_sum, energy_sum, in_blocks, shrinkage
 
 __all__ = [
     "evidence_gradient",
@@ -42,6 +42,7 @@ def evidence_sensitivity(rotated, x, b):
     return (U * (v / g).sum(axis=1)) @ U.T - a @ a.T
 
 
+@in_blocks
 def neg_two_log_evidence(rotated, noise_var, signal_var):
     """Return -2 log p(y) = n log 2 pi + sum c log d + sum e / d, d = signal_var s + noise_var.
 
@@ -62,6 +63,7 @@ def neg_two_log_evidence(rotated, noise_var, signal_var):
     return constant + (np.log(d) @ rotated.count)[:, None] + (1.0 / d) @ energy
 
 
+@in_blocks
 def evidence_gradient(rotated, noise_var, signal_var):
     """Return the derivatives of `neg_two_log_evidence` by (noise_var, signal_var), (k, m, 2).
 
@@ -76,6 +78,7 @@ def evidence_gradient(rotated, noise_var, signal_var):
     return np.stack([moment(1.0), moment(s)], axis=-1)
 
 
+@in_blocks
 def evidence_hessian(rotated, noise_var, signal_var):
     """Return the second derivatives of `neg_two_log_evidence`, (k, m, 2, 2).
 

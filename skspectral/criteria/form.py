@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 
 import numpy as np
 from scipy.special import xlogy
@@ -13,6 +14,7 @@ __all__ = [
     "Terms",
     "count_sum",
     "energy_sum",
+    "in_blocks",
     "outer_sum",
     "profile",
     "shrinkage",
@@ -21,6 +23,8 @@ __all__ = [
 
 # Entries per block of a grid evaluation: about 1 MiB per temporary, so that they stay in cache.
 _BLOCK_ENTRIES = 2**17
+# The same for functions of few temporaries, which then stay in the inner cache.
+_CACHED_ENTRIES = 2**15
 
 
 @dataclass(frozen=True)
@@ -177,6 +181,19 @@ def outer_sum(left, right):
     """Return sum_m (left_m right_m' + right_m left_m')/2 of the columns of two (n, m) arrays."""
     half = 0.5 * left @ right.T
     return half + half.T
+
+
+def in_blocks(function):
+    """Evaluate function(rotated, noise_var, signal_var) on blocks of trial values that fit in cache."""
+
+    @wraps(function)
+    def blocked(rotated, noise_var, signal_var):
+        trial = np.broadcast_arrays(np.atleast_1d(noise_var), np.atleast_1d(signal_var))
+        rows = max(1, _CACHED_ENTRIES // rotated.s.size)
+        starts = range(0, len(trial[0]), rows)
+        return np.concatenate([function(rotated, *(t[i : i + rows] for t in trial)) for i in starts])
+
+    return blocked
 
 
 def energy_sum(weights, energy):

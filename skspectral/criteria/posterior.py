@@ -13,7 +13,7 @@ has no global minimum. It is offered for comparison; prefer the evidence.
 import numpy as np
 
 from .evidence import _symmetric_2x2
-from .form import Terms, count_sum, energy_sum, outer_sum, shrinkage
+from .form import Terms, count_sum, energy_sum, in_blocks, outer_sum, shrinkage
 
 __all__ = [
     "posterior_gradient",
@@ -51,8 +51,11 @@ def posterior_sensitivity(rotated, x, b):
     return (U * ((2.0 * p - v) / g).sum(axis=1)) @ U.T - outer_sum(both, once + twice)
 
 
+@in_blocks
 def posterior_score(rotated, noise_var, signal_var):
     """Return L of eq. 15-19 (Proposition 2.1, without its additive constant), (k, m).
+
+    With v = b/(a+b) and w = 2 - v it is n log b + sum log w + sum y~^2 v^2 / (b w): two temporaries.
 
     Parameters
     ----------
@@ -61,12 +64,16 @@ def posterior_score(rotated, noise_var, signal_var):
     noise_var, signal_var : ndarray of shape (k,) or float
         Trial values in the units of y squared.
     """
-    b, _, d1, d2 = _denominators(rotated, noise_var, signal_var)
-    energy = rotated.energy * rotated.scale**2
-    complexity = rotated.n_free * np.log(b) + (np.log(d2 / d1) @ rotated.count)[:, None]
-    return complexity + (b / (d1 * d2)) @ energy
+    b = noise_var[:, None]
+    v = b / (signal_var[:, None] * rotated.s + b)
+    w = 2.0 - v  # d2/d1, between 1 and 2
+    complexity = rotated.n_free * np.log(b) + (np.log(w) @ rotated.count)[:, None]
+    v *= v
+    v /= w
+    return complexity + (v @ rotated.energy) * rotated.scale**2 / b
 
 
+@in_blocks
 def posterior_gradient(rotated, noise_var, signal_var):
     """Return the derivatives of `posterior_score` by (noise_var, signal_var): Prop. 2.2, (k, m, 2)."""
     b, a, d1, d2 = _denominators(rotated, noise_var, signal_var)
@@ -78,6 +85,7 @@ def posterior_gradient(rotated, noise_var, signal_var):
     return np.stack([by_noise, by_signal], axis=-1)
 
 
+@in_blocks
 def posterior_hessian(rotated, noise_var, signal_var):
     """Return the second derivatives of `posterior_score`: Proposition 2.3, (k, m, 2, 2)."""
     b, a, d1, d2 = _denominators(rotated, noise_var, signal_var)

@@ -1,0 +1,111 @@
+"""What displays see of a fitted estimator: public attributes and methods, nothing else."""
+
+import copy
+
+import numpy as np
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from ..criteria import CRITERIA
+from ..criteria.evidence import neg_two_log_evidence
+from ..solution import criterion_curve
+from ..uncertainty import normal_interval
+from ..validation import as_columns
+
+__all__ = [
+    "criterion_values",
+    "interval",
+    "log_evidence",
+    "n_outputs",
+    "output_column",
+    "rotated_targets",
+    "spectral",
+    "unwrap",
+]
+
+
+def unwrap(estimator, X=None):
+    """Return the fitted model inside searches and Pipelines, and its inputs with their steps applied."""
+    while isinstance(estimator, Pipeline | BaseSearchCV):
+        if isinstance(estimator, BaseSearchCV):
+            check_is_fitted(estimator, "best_estimator_")
+            estimator = estimator.best_estimator_
+            continue
+        if X is not None and len(estimator.steps) > 1:
+            X = estimator[:-1].transform(X)
+        estimator = estimator.steps[-1][1]
+    check_is_fitted(estimator)
+    return estimator, X
+
+
+def spectral(estimator):
+    """Return the spectral model inside; refuse anything else."""
+    model, _ = unwrap(estimator)
+    if not hasattr(model, "spectrum_"):
+        raise TypeError(
+            f"This display needs a decomposition, and {type(model).__name__} has none. Use "
+            "SpectralKernelRidge or SpectralGPRegressor, or a Pipeline or search that ends with one."
+        )
+    return model
+
+
+def n_outputs(model):
+    """Return the number of outputs."""
+    return len(model.tuning_)
+
+
+def output_column(values, output):
+    """Return one output of (n,) or (n, m) values; None stays None."""
+    if values is None:
+        return None
+    columns = as_columns(np.asarray(values, dtype=np.float64))
+    if not 0 <= output < columns.shape[1]:
+        raise ValueError(f"output={output} does not exist: there are {columns.shape[1]} output(s).")
+    return columns[:, output]
+
+
+def rotated_targets(model, y=None):
+    """Return the training targets in the eigenbasis; `y` is needed where the model does not keep them."""
+    y = getattr(model, "y_train_", None) if y is None else y
+    if y is None:
+        raise ValueError(
+            f"{type(model).__name__} does not keep its training targets. Pass them: from_estimator(..., y=y)."
+        )
+    Y = as_columns(np.asarray(y, dtype=np.float64))
+    rows = len(model.spectrum_.rows.sqrt_weight)
+    if Y.shape != (rows, n_outputs(model)):
+        raise ValueError(
+            f"y has shape {np.shape(y)}, but the model was fitted on {rows} rows and {n_outputs(model)} "
+            "output(s). Pass the y of fit."
+        )
+    return model.spectrum_.rotate(Y)
+
+
+def criterion_values(model, criterion, alphas, y=None):
+    """Return a criterion in its public sense along alpha, (k, m); infinity is the limit of no signal."""
+    if hasattr(model, "criterion_curve"):
+        other = copy.copy(model).set_params(criterion=criterion)  # shares the decomposition
+        return as_columns(other.criterion_curve(alphas))
+    return criterion_curve(rotated_targets(model, y), CRITERIA[criterion], np.asarray(alphas))
+
+
+def log_evidence(rotated, noise_var, signal_var):
+    """Return the log evidence on the grid of both variances, (noise, signal, m)."""
+    noise, signal = np.meshgrid(noise_var, signal_var, indexing="ij")
+    values = -0.5 * neg_two_log_evidence(rotated, noise.ravel(), signal.ravel())
+    return values.reshape(*noise.shape, rotated.n_outputs)
+
+
+def interval(model, X, coverage, **kwargs):
+    """Return (lower, upper) of new observations: `predict_interval`, or the normal one of mean and std."""
+    if hasattr(model, "predict_interval"):
+        return model.predict_interval(X, coverage=coverage, **kwargs)
+    try:
+        mean, std = model.predict(X, return_std=True, **kwargs)
+    except TypeError as error:
+        raise TypeError(
+            f"Intervals need a predictive distribution, but {type(model).__name__} has no "
+            "predict(X, return_std=True). Use a model that has one, such as SpectralGPRegressor."
+        ) from error
+    return normal_interval(mean, std, coverage)
