@@ -37,6 +37,7 @@ from .metrics import (
 )
 from .search import KernelSearchCV
 from .spectrum import Spectrum
+from .streaming import FeatureStatistics, StreamingSpectralRegressor
 from .tuning import TuningResult
 from .uncertainty import VarianceUncertainty
 
@@ -58,6 +59,7 @@ __all__ = [
     "SpectralGPRegressor",
     "SpectralKernelRidge",
     "Spectrum",
+    "StreamingSpectralRegressor",
     "SpectrumDisplay",
     "TuningResult",
     "VariancePosterior",

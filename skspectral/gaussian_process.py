@@ -606,7 +606,9 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         basis = np.ones((len(X), 1)) if self.fit_intercept else None
         problem = Problem(make_gram(kernel), X, Y, basis, weight, self._bounds)
 
-        exact = self.criterion != "evidence" or self._variance_prior is not None
+        # a factor is certified for the evidence at the tuned noise, and for nothing else
+        certifiable = self.criterion == "evidence" and self.inference == "maximize"
+        exact = not certifiable or self._variance_prior is not None
 
         def make():
             return decompose(problem, self.method, self.rank, must_be_exact=exact)

@@ -36,8 +36,9 @@ from .gram import KernelGram
 from .kernel_algebra import contract, evaluate
 from .low_rank import Decomposition, FactorTerms, Problem, decompose
 from .resolvent import Resolvent
+from .rows import Rows
 from .solution import VarianceBounds, VariancePrior, solve, tune
-from .spectrum import Rows, Spectrum
+from .spectrum import Spectrum
 
 __all__ = ["Learned", "Task", "learn", "learn_with", "profiled_evidence"]
 
@@ -46,6 +47,8 @@ _COARSEST = 150
 _FRACTION = 0.25
 # Decrease of -2 log density that is not worth another step: on all rows, where they are many, on the way.
 _TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-9, 1e-5, 1e-3
+# The same where several starts are compared first.
+_LOOK_TOLERANCE = 1e-2
 # Rows from which a step is expensive enough to save on it.
 _MANY = 1000
 # Gain of the global search over g that sends the descent on its way again (for each output more where
@@ -374,8 +377,12 @@ def _descend(objective, starts, bounds, curvature, is_last, report):
         "tolerance": _tolerance(len(objective.task.X)) if is_last else _COARSE_TOLERANCE,
         "report": None if report is None else _at_level(report, objective),
     }
-    ends = [minimize_in_box(objective, s, lower, upper, curvature=curvature, **settings) for s in starts]
-    best = min(ends, key=lambda end: end.value)
+    if len(starts) > 1:  # look from all of them, go on from the best
+        look = settings | {"tolerance": _LOOK_TOLERANCE}
+        ends = [minimize_in_box(objective, s, lower, upper, curvature=curvature, **look) for s in starts]
+        best = min(ends, key=lambda end: end.value)
+        starts, curvature = [best.x], best.curvature
+    best = minimize_in_box(objective, starts[0], lower, upper, curvature=curvature, **settings)
     for _ in range(_MAX_ROUNDS):
         theta = objective.theta(best.x)
         solution, value, found = _globally(objective, theta)

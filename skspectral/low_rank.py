@@ -184,6 +184,11 @@ def decompose(problem, method, rank, *, must_be_exact=False):
         found = _if_definite(certified_factor, problem, largest=int(LARGEST_SHARE * n))
         if found is not None:
             return found
+    if n > _LARGEST_DENSE:
+        raise ValueError(
+            f"method='exact' decomposes a matrix of {n} rows, but LAPACK's workspace is counted in 32 bits, "
+            f"which ends at about {_LARGEST_DENSE} rows. Use method='low_rank' or 'auto'."
+        )
     K = problem.gram.square(problem.X)
     return Decomposition(Spectrum.from_gram(K, problem.basis, problem.weight, overwrite_K=True))
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from .exceptions import IndefiniteKernelError
-from .spectrum import Rows, add_outer
+from .rows import Rows, add_outer
 
 __all__ = ["Resolvent"]
 

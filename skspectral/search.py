@@ -23,7 +23,7 @@ __all__ = ["KernelSearchCV"]
 
 # Parameters of the last step that come after the decomposition: candidates that differ only in them
 # share it.
-_AFTER_DECOMPOSITION = frozenset({"alpha", "criterion", "alpha_per_target"})
+_AFTER_DECOMPOSITION = frozenset({"alpha", "criterion", "alpha_per_target", "inference"})
 _TUNED = ("alpha", "noise_variance", "signal_variance", "log_evidence")
 # Decompositions of so many splits are always kept; more of them as long as they fit into these bytes.
 _SPLITS_KEPT = 10

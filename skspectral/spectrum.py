@@ -5,119 +5,19 @@ estimators: a `Spectrum` is geometry, valid from birth and frozen. `Spectrum.rot
 into a `Rotated`, which is all that a criterion ever sees.
 """
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import eigh, svd
-from scipy.linalg.blas import dgemm
-from scipy.linalg.lapack import dgeqrf, dormqr
+from scipy.linalg import eigh
 
-from .exceptions import IndefiniteKernelError, RankDeficientBasisWarning
+from .exceptions import IndefiniteKernelError
+from .reflectors import left_singular
+from .rows import Rows, add_outer
 
-__all__ = ["Rotated", "Rows", "Spectrum", "add_outer"]
+__all__ = ["Rotated", "Spectrum"]
 
 _EPS = np.finfo(np.float64).eps
-
-
-@dataclass(frozen=True)
-class Rows:
-    """What is known of the rows before any kernel: weights and unpenalised mean functions.
-
-    A row of weight w >= 1 is w observations of unit precision, so that integer weights equal repeated
-    rows; a row of weight w < 1 is one observation of precision w; a row of weight 0 is absent.
-    Weights enter by scaling: K, y and F stand for W^1/2 K W^1/2, W^1/2 y and W^1/2 F everywhere.
-
-    Attributes
-    ----------
-    sqrt_weight : ndarray of shape (n, 1)
-        Square roots of the weights.
-    Q : ndarray of shape (n, q)
-        Orthonormal basis of span(F); q = 0 without mean functions.
-    R_inv : ndarray of shape (functions, q)
-        F @ R_inv = Q; the pseudo-inverse of R where F has dependent columns.
-    """
-
-    sqrt_weight: np.ndarray
-    Q: np.ndarray
-    R_inv: np.ndarray
-
-    @classmethod
-    def make(cls, n, basis=None, sample_weight=None):
-        """Return the rows of n samples with mean functions `basis` (n, functions) and weights (n,)."""
-        if sample_weight is None:
-            root = np.ones((n, 1))
-        else:
-            root = np.sqrt(np.asarray(sample_weight, dtype=np.float64)).reshape(n, 1)
-        if basis is None:
-            return cls(root, np.zeros((n, 0)), np.zeros((0, 0)))
-        return cls(root, *_orthonormal_basis(root * np.asarray(basis, dtype=np.float64)))
-
-    @property
-    def n_mean(self):
-        """Dimension q of the mean space."""
-        return self.Q.shape[1]
-
-    @cached_property
-    def present(self):
-        """Which rows have positive weight, (n,)."""
-        return self.sqrt_weight[:, 0] > 0
-
-    @cached_property
-    def multiplicity(self):
-        """Observations that each row stands for, max(1, w), or 0 for an absent row; shape (n, 1)."""
-        return np.where(self.present[:, None], np.maximum(self.sqrt_weight**2, 1.0), 0.0)
-
-    @cached_property
-    def n_observations(self):
-        """Number of observations, repeated ones counted."""
-        return float(self.multiplicity.sum())
-
-    @property
-    def n_free(self):
-        """Number of observations less q: the directions outside the mean space."""
-        return self.n_observations - self.n_mean
-
-    @property
-    def n_repeats(self):
-        """Observations beyond the first of each row, sum max(0, w - 1)."""
-        return self.n_observations - int(self.present.sum())
-
-    @cached_property
-    def half_log_precision(self):
-        """1/2 sum log min(1, w) over the rows present: the log Jacobian of the weighting."""
-        return float(np.log(np.minimum(self.sqrt_weight[self.present], 1.0)).sum())
-
-    def standardise(self, Y):
-        """Return the targets outside the mean space with unit mean square, their scale, and Q'y.
-
-        The scale is 1 and the target 0 where nothing but rounding is left.
-        """
-        Y = self.sqrt_weight * Y
-        # What a constant y leaves behind is rounding of Q(Q'y), a few ulp of its size.
-        negligible = np.abs(Y).max(axis=0, initial=0.0) * _EPS * max(32.0, np.sqrt(len(Y)))
-        basis_part = self.Q.T @ Y
-        Y = Y - self.Q @ basis_part
-        scale = _root_mean_square(Y, self.n_free)
-        varies = scale > negligible
-        Z = np.divide(Y, scale, out=np.zeros_like(Y), where=varies)
-        return Z, np.where(varies, scale, 1.0), basis_part
-
-    def project(self, K):
-        """Overwrite K by P W^1/2 K W^1/2 P with P = I - QQ', and return W^1/2 K W^1/2 Q.
-
-        A rank-2q update in place: with B = Q(Q'KQ)/2 - KQ it is K + QB' + BQ'.
-        """
-        if not np.array_equal(self.sqrt_weight, np.ones_like(self.sqrt_weight)):
-            K *= self.sqrt_weight
-            K *= self.sqrt_weight.T
-        KQ = K @ self.Q
-        if self.n_mean:
-            B = 0.5 * self.Q @ (self.Q.T @ KQ) - KQ
-            add_outer(K, self.Q, B)
-            add_outer(K, B, self.Q)
-        return KQ
 
 
 @dataclass(frozen=True)
@@ -308,7 +208,7 @@ class Spectrum:
             raise ValueError("The factor of the kernel matrix has NaN or infinite entries.")
         QPhi = rows.Q.T @ Phi
         KQ = Phi @ QPhi.T
-        vectors, root_s, Vt = _qr_svd(both, rows.n_mean)
+        vectors, root_s, Vt = left_singular(both, rows.n_mean)
         n, mean_size = int(rows.present.sum()), np.linalg.norm(QPhi)
         largest = root_s.max(initial=0.0)
         # Singular values resolve down to n eps relative to the largest, eigenvalues to its square:
@@ -320,7 +220,7 @@ class Spectrum:
         resolution = n * _EPS * (largest**2 + mean_size**2)
         loadings = root_s[order, None] * Vt[order]
         n_null = n - rows.n_mean - len(s)
-        return cls(s, vectors.select(order), n_null, resolution, rows, KQ, loadings, QPhi)
+        return cls(s, vectors[:, order], n_null, resolution, rows, KQ, loadings, QPhi)
 
     @property
     def scale(self):
@@ -453,98 +353,6 @@ class Spectrum:
         return self.loadings @ psi, prior, leverage
 
 
-class ReflectedVectors:
-    """Orthonormal vectors Q_f W kept as the Householder reflectors of a QR decomposition.
-
-    Parameters
-    ----------
-    reflectors, tau
-        As LAPACK's geqrf returns them.
-    W : ndarray of shape (r, k)
-        Orthonormal columns in the coordinates of R.
-    """
-
-    def __init__(self, reflectors, tau, W):
-        self.reflectors, self.tau, self.W = reflectors, tau, W
-        self.shape = len(reflectors), W.shape[1]
-
-    def __len__(self):
-        return self.shape[0]
-
-    def select(self, columns):
-        """Return the chosen vectors."""
-        return ReflectedVectors(self.reflectors, self.tau, self.W[:, columns])
-
-    def __matmul__(self, weights):
-        """Return Q_f [W weights; 0]."""
-        padded = np.zeros((len(self), weights.shape[1]), order="F")
-        padded[: len(self.W)] = self.W @ weights
-        return self._apply(padded, "N")
-
-    @property
-    def T(self):
-        """The transpose, for products with (n, k) arrays."""
-        return _Transposed(self)
-
-    def __array__(self, dtype=None, copy=None):
-        return self @ np.eye(self.shape[1])
-
-    def _apply(self, block, trans):
-        lwork = max(1, 64 * block.shape[1])
-        return dormqr("L", trans, self.reflectors, self.tau, block, lwork, overwrite_c=True)[0]
-
-
-class _Transposed:
-    def __init__(self, vectors):
-        self.vectors = vectors
-
-    def __matmul__(self, Z):
-        rotated = self.vectors._apply(np.array(Z, order="F"), "T")
-        return self.vectors.W.T @ rotated[: len(self.vectors.W)]
-
-
-def _qr_svd(both, q):
-    """Return singular vectors and values of what Phi has outside span(Q), for [Q, Phi]; it is overwritten."""
-    n, columns = both.shape
-    if n < columns:
-        Q, Phi = both[:, :q], both[:, q:]
-        U, root_s, Vt = svd(Phi - Q @ (Q.T @ Phi), full_matrices=False, check_finite=False)
-        return _Columns(U - Q @ (Q.T @ U)), root_s, Vt
-    reflectors, tau, _, _ = dgeqrf(both, lwork=64 * columns, overwrite_a=True)
-    R = np.triu(reflectors[q:columns, q:])
-    W, root_s, Vt = svd(R, full_matrices=False, overwrite_a=True, check_finite=False)
-    return ReflectedVectors(reflectors, tau, np.concatenate([np.zeros((q, len(W))), W])), root_s, Vt
-
-
-class _Columns(np.ndarray):
-    """An array with the `select` of `ReflectedVectors`."""
-
-    def __new__(cls, array):
-        return np.asarray(array).view(cls)
-
-    def select(self, columns):
-        return np.ascontiguousarray(np.asarray(self)[:, columns])
-
-
-def _orthonormal_basis(F):
-    """Return Q, R_inv with F R_inv = Q, dropping directions that the rows do not determine."""
-    Q, size, Vt = svd(F, full_matrices=False)
-    kept = size > max(F.shape) * _EPS * size.max(initial=0.0)
-    if kept.sum() < F.shape[1]:
-        warnings.warn(
-            f"Only {kept.sum()} of {F.shape[1]} mean functions can be told apart on {F.shape[0]} rows; "
-            "the shortest coefficient vector is used. Give more rows or fewer functions.",
-            RankDeficientBasisWarning,
-            stacklevel=4,
-        )
-    return np.ascontiguousarray(Q[:, kept]), Vt[kept].T / size[kept]
-
-
-def add_outer(K, A, B):
-    """Add A B' to a C-ordered symmetric sum in place (as its transpose B A', in BLAS's order)."""
-    dgemm(1.0, B, A, beta=1.0, c=K.T, trans_b=True, overwrite_c=True)
-
-
 def _resolution(s, bound, n, eps):
     """Return the size below which eigenvalues are rounding; refuse what rounding does not explain.
 
@@ -562,10 +370,3 @@ def _scatter_rows(V, present):
     U = np.zeros((len(present), V.shape[1]))
     U[present] = V
     return U
-
-
-def _root_mean_square(Y, n_free):
-    """Return the rms of each column over n_free directions, safe from overflow and underflow."""
-    size = np.abs(Y).max(axis=0, initial=0.0)
-    safe = np.where(size > 0, size, 1.0)
-    return size * np.sqrt(((Y / safe) ** 2).sum(axis=0) / max(n_free, 1.0))

@@ -17,6 +17,8 @@ ROOMS = [
     "kernel_algebra",
     "gram",
     "kernel_parts",
+    "rows",
+    "reflectors",
     "spectrum",
     "resolvent",
     "factors",
@@ -39,7 +41,7 @@ ROOMS = [
     "displays",
 ]
 FOR_EVERYONE = ["exceptions", "validation"]
-FACTORISING = {"spectrum", "resolvent", "factors", "low_rank", "streaming"}
+FACTORISING = {"rows", "reflectors", "spectrum", "resolvent", "factors", "low_rank", "streaming"}
 FACTORISING |= {"descent"}  # solves with its own curvature, as small as theta
 FACTORISATIONS = {"eigh", "eig", "eigvalsh", "eigvals", "svd", "svdvals", "cholesky", "cho_factor"}
 FACTORISATIONS |= {"qr", "lu", "lu_factor", "ldl", "inv", "pinv", "solve", "lstsq", "eigh_tridiagonal"}
@@ -69,6 +71,7 @@ PUBLIC = {
     "SpectralGPRegressor",
     "SpectralKernelRidge",
     "Spectrum",
+    "StreamingSpectralRegressor",
     "SpectrumDisplay",
     "TuningResult",
     "VariancePosterior",

@@ -237,3 +237,9 @@ def test_a_precomputed_model_has_no_sklearn_equivalent():
 def test_only_outputs_that_exist_are_exported(output):
     with pytest.raises(ValueError, match=rf"output={output} does not exist: the model has 3 output"):
         process(kernel=RBF()).fit(X, Y).to_sklearn(output)
+
+
+def test_more_rows_than_lapack_can_count_are_refused_before_the_matrix_is_made(monkeypatch):
+    monkeypatch.setattr("skspectral.low_rank._LARGEST_DENSE", 10)
+    with pytest.raises(ValueError, match=r"11 rows.*32 bits.*method='low_rank'"):
+        SpectralKernelRidge(method="exact").fit(np.ones((11, 1)), np.arange(11.0))

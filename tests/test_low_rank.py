@@ -355,7 +355,8 @@ def test_far_from_the_data_the_prior_returns(intercept, rank):
     far = np.full((1, 2), 1e3)
     _, std = model.predict(far, return_std=True, include_noise=False)
     exact = SpectralGPRegressor(
-        ConstantKernel(model.signal_variance_, "fixed") * RBF(1.0) + WhiteKernel(model.noise_variance_, "fixed"),
+        ConstantKernel(model.signal_variance_, "fixed") * RBF(1.0)
+        + WhiteKernel(model.noise_variance_, "fixed"),
         optimizer=None,
         fit_intercept=intercept,
         method="exact",

@@ -1,6 +1,6 @@
 """The score over the candidates of a search."""
 
-import re
+import textwrap
 from dataclasses import dataclass
 from numbers import Real
 
@@ -12,7 +12,7 @@ from .view import unwrap
 
 __all__ = ["KernelSearchDisplay"]
 
-_LONGEST_LABEL = 34
+_LINE_LENGTH = 36
 
 
 @dataclass
@@ -203,6 +203,7 @@ def _score_name(search, key):
 
 
 def _short(value):
-    text = f"{value:.2g}" if isinstance(value, Real) and not isinstance(value, bool) else str(value)
-    text = re.sub(r"\s+", " ", text)
-    return text if len(text) <= _LONGEST_LABEL else text[: _LONGEST_LABEL - 1] + "…"
+    """Return a label: a number in few digits, anything else in at most two lines."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return f"{value:.2g}"
+    return "\n".join(textwrap.wrap(str(value), _LINE_LENGTH, max_lines=2, placeholder=" …"))

@@ -140,7 +140,7 @@ class EvidenceSurfaceDisplay(Display):
                 linewidths=1,
                 linestyles="-",
             )
-            ax.clabel(lines, fmt=depths, fontsize="small")
+            ax.clabel(lines, fmt=depths, fontsize="small", inline_spacing=1)
 
     def _draw_intervals(self, ax):
         x, y = self.signal_variance[[0, -1]], self.noise_variance[[0, -1]]

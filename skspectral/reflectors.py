@@ -1,0 +1,73 @@
+"""Orthonormal vectors that stay in the reflectors of a QR decomposition."""
+
+import numpy as np
+from scipy.linalg import svd
+from scipy.linalg.lapack import dgeqrf, dormqr
+
+__all__ = ["ReflectedVectors", "left_singular"]
+
+
+class ReflectedVectors:
+    """Orthonormal vectors Q_f W kept as the Householder reflectors of a QR decomposition.
+
+    Parameters
+    ----------
+    reflectors, tau
+        As LAPACK's geqrf returns them.
+    W : ndarray of shape (r, k)
+        Orthonormal columns in the coordinates of R.
+    """
+
+    def __init__(self, reflectors, tau, W):
+        self.reflectors, self.tau, self.W = reflectors, tau, W
+        self.shape = len(reflectors), W.shape[1]
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, index):
+        """Return the chosen vectors, ``vectors[:, columns]``."""
+        every_row, columns = index
+        if every_row != slice(None):
+            raise IndexError("Reflected vectors have no rows to choose from; use np.asarray first.")
+        return ReflectedVectors(self.reflectors, self.tau, self.W[:, columns])
+
+    def __matmul__(self, weights):
+        """Return Q_f [W weights; 0]."""
+        padded = np.zeros((len(self), weights.shape[1]), order="F")
+        padded[: len(self.W)] = self.W @ weights
+        return self._apply(padded, "N")
+
+    @property
+    def T(self):
+        """The transpose, for products with (n, k) arrays."""
+        return _Transposed(self)
+
+    def __array__(self, dtype=None, copy=None):
+        return self @ np.eye(self.shape[1])
+
+    def _apply(self, block, trans):
+        lwork = max(1, 64 * block.shape[1])
+        return dormqr("L", trans, self.reflectors, self.tau, block, lwork, overwrite_c=True)[0]
+
+
+class _Transposed:
+    def __init__(self, vectors):
+        self.vectors = vectors
+
+    def __matmul__(self, Z):
+        rotated = self.vectors._apply(np.array(Z, order="F"), "T")
+        return self.vectors.W.T @ rotated[: len(self.vectors.W)]
+
+
+def left_singular(both, q):
+    """Return singular vectors and values of what Phi has outside span(Q), for [Q, Phi]; it is overwritten."""
+    n, columns = both.shape
+    if n < columns:
+        Q, Phi = both[:, :q], both[:, q:]
+        U, root_s, Vt = svd(Phi - Q @ (Q.T @ Phi), full_matrices=False, check_finite=False)
+        return U - Q @ (Q.T @ U), root_s, Vt
+    reflectors, tau, _, _ = dgeqrf(both, lwork=64 * columns, overwrite_a=True)
+    R = np.triu(reflectors[q:columns, q:])
+    W, root_s, Vt = svd(R, full_matrices=False, overwrite_a=True, check_finite=False)
+    return ReflectedVectors(reflectors, tau, np.concatenate([np.zeros((q, len(W))), W])), root_s, Vt

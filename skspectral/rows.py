@@ -1,0 +1,140 @@
+"""What is known of the rows before any kernel: weights and unpenalised mean functions."""
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import svd
+from scipy.linalg.blas import dgemm
+
+from .exceptions import RankDeficientBasisWarning
+
+__all__ = ["Rows", "add_outer"]
+
+_EPS = np.finfo(np.float64).eps
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is known of the rows before any kernel: weights and unpenalised mean functions.
+
+    A row of weight w >= 1 is w observations of unit precision, so that integer weights equal repeated
+    rows; a row of weight w < 1 is one observation of precision w; a row of weight 0 is absent.
+    Weights enter by scaling: K, y and F stand for W^1/2 K W^1/2, W^1/2 y and W^1/2 F everywhere.
+
+    Attributes
+    ----------
+    sqrt_weight : ndarray of shape (n, 1)
+        Square roots of the weights.
+    Q : ndarray of shape (n, q)
+        Orthonormal basis of span(F); q = 0 without mean functions.
+    R_inv : ndarray of shape (functions, q)
+        F @ R_inv = Q; the pseudo-inverse of R where F has dependent columns.
+    """
+
+    sqrt_weight: np.ndarray
+    Q: np.ndarray
+    R_inv: np.ndarray
+
+    @classmethod
+    def make(cls, n, basis=None, sample_weight=None):
+        """Return the rows of n samples with mean functions `basis` (n, functions) and weights (n,)."""
+        if sample_weight is None:
+            root = np.ones((n, 1))
+        else:
+            root = np.sqrt(np.asarray(sample_weight, dtype=np.float64)).reshape(n, 1)
+        if basis is None:
+            return cls(root, np.zeros((n, 0)), np.zeros((0, 0)))
+        return cls(root, *_orthonormal_basis(root * np.asarray(basis, dtype=np.float64)))
+
+    @property
+    def n_mean(self):
+        """Dimension q of the mean space."""
+        return self.Q.shape[1]
+
+    @cached_property
+    def present(self):
+        """Which rows have positive weight, (n,)."""
+        return self.sqrt_weight[:, 0] > 0
+
+    @cached_property
+    def multiplicity(self):
+        """Observations that each row stands for, max(1, w), or 0 for an absent row; shape (n, 1)."""
+        return np.where(self.present[:, None], np.maximum(self.sqrt_weight**2, 1.0), 0.0)
+
+    @cached_property
+    def n_observations(self):
+        """Number of observations, repeated ones counted."""
+        return float(self.multiplicity.sum())
+
+    @property
+    def n_free(self):
+        """Number of observations less q: the directions outside the mean space."""
+        return self.n_observations - self.n_mean
+
+    @property
+    def n_repeats(self):
+        """Observations beyond the first of each row, sum max(0, w - 1)."""
+        return self.n_observations - int(self.present.sum())
+
+    @cached_property
+    def half_log_precision(self):
+        """1/2 sum log min(1, w) over the rows present: the log Jacobian of the weighting."""
+        return float(np.log(np.minimum(self.sqrt_weight[self.present], 1.0)).sum())
+
+    def standardise(self, Y):
+        """Return the targets outside the mean space with unit mean square, their scale, and Q'y.
+
+        The scale is 1 and the target 0 where nothing but rounding is left.
+        """
+        Y = self.sqrt_weight * Y
+        # What a constant y leaves behind is rounding of Q(Q'y), a few ulp of its size.
+        negligible = np.abs(Y).max(axis=0, initial=0.0) * _EPS * max(32.0, np.sqrt(len(Y)))
+        basis_part = self.Q.T @ Y
+        Y = Y - self.Q @ basis_part
+        scale = _root_mean_square(Y, self.n_free)
+        varies = scale > negligible
+        Z = np.divide(Y, scale, out=np.zeros_like(Y), where=varies)
+        return Z, np.where(varies, scale, 1.0), basis_part
+
+    def project(self, K):
+        """Overwrite K by P W^1/2 K W^1/2 P with P = I - QQ', and return W^1/2 K W^1/2 Q.
+
+        A rank-2q update in place: with B = Q(Q'KQ)/2 - KQ it is K + QB' + BQ'.
+        """
+        if not np.array_equal(self.sqrt_weight, np.ones_like(self.sqrt_weight)):
+            K *= self.sqrt_weight
+            K *= self.sqrt_weight.T
+        KQ = K @ self.Q
+        if self.n_mean:
+            B = 0.5 * self.Q @ (self.Q.T @ KQ) - KQ
+            add_outer(K, self.Q, B)
+            add_outer(K, B, self.Q)
+        return KQ
+
+
+def _orthonormal_basis(F):
+    """Return Q, R_inv with F R_inv = Q, dropping directions that the rows do not determine."""
+    Q, size, Vt = svd(F, full_matrices=False)
+    kept = size > max(F.shape) * _EPS * size.max(initial=0.0)
+    if kept.sum() < F.shape[1]:
+        warnings.warn(
+            f"Only {kept.sum()} of {F.shape[1]} mean functions can be told apart on {F.shape[0]} rows; "
+            "the shortest coefficient vector is used. Give more rows or fewer functions.",
+            RankDeficientBasisWarning,
+            stacklevel=4,
+        )
+    return np.ascontiguousarray(Q[:, kept]), Vt[kept].T / size[kept]
+
+
+def add_outer(K, A, B):
+    """Add A B' to a C-ordered symmetric sum in place (as its transpose B A', in BLAS's order)."""
+    dgemm(1.0, B, A, beta=1.0, c=K.T, trans_b=True, overwrite_c=True)
+
+
+def _root_mean_square(Y, n_free):
+    """Return the rms of each column over n_free directions, safe from overflow and underflow."""
+    size = np.abs(Y).max(axis=0, initial=0.0)
+    safe = np.where(size > 0, size, 1.0)
+    return size * np.sqrt(((Y / safe) ** 2).sum(axis=0) / max(n_free, 1.0))

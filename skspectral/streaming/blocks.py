@@ -1,0 +1,176 @@
+"""Dask collections as blocks of rows. dask is imported only when a collection of its own is passed."""
+
+import numpy as np
+from sklearn.utils.validation import _check_feature_names, _check_n_features, check_array, check_X_y
+
+from ..validation import as_columns, check_weights
+from .features import Chunk
+
+__all__ = ["as_blocks", "check_columns", "is_dask", "lazily", "sample", "total"]
+
+# Blocks that are sampled for landmarks, evenly spread, and sums that are added in one task.
+_SAMPLED_BLOCKS, _FAN_IN = 8, 8
+
+
+def is_dask(X):
+    """Return whether X is a dask collection, without importing dask."""
+    return hasattr(X, "__dask_graph__")
+
+
+def as_blocks(X, y, sample_weight=None):
+    """Return delayed (X, y, weight) of every block of rows.
+
+    Parameters
+    ----------
+    X : dask array or dataframe of shape (n, p)
+        Arrays must know their chunk sizes.
+    y, sample_weight : dask collection, array-like or None
+        Arrays are cut as X is; dataframes and series must have the partitions of X.
+    """
+    if _is_frame(X):
+        if all(part is None or _is_frame(part) for part in (y, sample_weight)):
+            return _partitions(X, y, sample_weight)
+        X = X.to_dask_array(lengths=True)
+    elif _is_frame(y):
+        y = y.to_dask_array(lengths=True)
+    X = _checked_array(X, "X").rechunk({1: -1})
+    parts = [X, *(_cut_like(X, part, name) for part, name in ((y, "y"), (sample_weight, "sample_weight")))]
+    columns = [[None] * X.numblocks[0] if part is None else part.to_delayed().ravel() for part in parts]
+    return list(zip(*columns, strict=True))
+
+
+def check_columns(estimator, X, reset):
+    """Note or compare the number and the names of the columns of a dask collection."""
+    like = X._meta if _is_frame(X) else np.empty((0, X.shape[1]))
+    _check_feature_names(estimator, like, reset=reset)
+    _check_n_features(estimator, like, reset=reset)
+
+
+def sample(blocks, size, seed):
+    """Return a `Chunk` of about `size` rows from a few blocks spread over all of them."""
+    import dask
+
+    chosen = np.unique(np.linspace(0, len(blocks) - 1, min(_SAMPLED_BLOCKS, len(blocks))).astype(int))
+    each = -(-size // len(chosen))
+    task = dask.delayed(_some_rows, pure=False)
+    parts = dask.compute(*(task(*blocks[i], int(i), each, seed + int(i)) for i in chosen))
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.joined(part)
+    return whole
+
+
+def total(blocks, features):
+    """Return the statistics of all blocks, added as a tree where the blocks are."""
+    import dask
+
+    shared = dask.delayed(features)  # one object in the graph, not one per block
+    summed = dask.delayed(_block_statistics, pure=False)
+    added = dask.delayed(_add, pure=False)
+    sums = [summed(shared, *block, i) for i, block in enumerate(blocks)]
+    while len(sums) > 1:
+        sums = [added(sums[i : i + _FAN_IN]) for i in range(0, len(sums), _FAN_IN)]
+    return dask.compute(sums[0])[0]
+
+
+def lazily(model, X, return_std, include_noise):
+    """Return the predictions of a model as dask arrays with the row blocks of X."""
+    X = X.to_dask_array() if _is_frame(X) else X
+    X = X.rechunk({1: -1})
+    m = model.solution.beta.shape[1]
+    shape = {"drop_axis": 1} if model.y_ndim == 1 else {"chunks": (X.chunks[0], (m,))}
+    shape["meta"] = np.empty((0,) * model.y_ndim)
+    mean = X.map_blocks(_block_mean, model=model, dtype=np.float64, **shape)
+    if not return_std:
+        return mean
+    std = X.map_blocks(_block_std, model=model, include_noise=include_noise, dtype=np.float64, **shape)
+    return mean, std
+
+
+def _block_mean(X, model):
+    return model.mean(check_array(X, dtype=np.float64, ensure_min_samples=0))
+
+
+def _block_std(X, model, include_noise):
+    return model.std(check_array(X, dtype=np.float64, ensure_min_samples=0), include_noise)
+
+
+def _is_frame(X):
+    return is_dask(X) and hasattr(X, "npartitions") and not hasattr(X, "chunks")
+
+
+def _partitions(X, y, sample_weight):
+    """Return the delayed partitions of frames that are cut alike."""
+    for part, name in ((y, "y"), (sample_weight, "sample_weight")):
+        if part is not None and part.npartitions != X.npartitions:
+            raise ValueError(
+                f"{name} has {part.npartitions} partitions but X has {X.npartitions}. Cut both alike, for "
+                "example by taking them from the same dataframe."
+            )
+    columns = [
+        [None] * X.npartitions if part is None else part.to_delayed() for part in (X, y, sample_weight)
+    ]
+    return list(zip(*columns, strict=True))
+
+
+def _checked_array(array, name):
+    if any(np.isnan(size) for sizes in array.chunks for size in sizes):
+        raise ValueError(
+            f"{name} is a dask array with unknown chunk sizes. Call {name}.compute_chunk_sizes() first, or pass "
+            "the dataframe it came from."
+        )
+    if name == "X" and array.ndim != 2:
+        raise ValueError(f"X must have two dimensions, got a dask array of shape {array.shape}.")
+    return array
+
+
+def _cut_like(X, part, name):
+    """Return `part` as a dask array with the row blocks of X, None for None."""
+    if part is None:
+        return None
+    import dask.array as da
+
+    if not is_dask(part):
+        part = np.asarray(part)
+        part = da.from_array(part, chunks=part.shape)
+    part = _checked_array(part, name)
+    if part.shape[0] != X.shape[0]:
+        raise ValueError(f"{name} has {part.shape[0]} rows but X has {X.shape[0]}. Pass one per row of X.")
+    return part.rechunk({0: X.chunks[0]} | {axis: -1 for axis in range(1, part.ndim)})
+
+
+def _chunk(X, y, weight, index):
+    """Return the validated rows of a block, naming it in errors; empty blocks are allowed."""
+    if not len(X):
+        return None
+    try:
+        X, y = check_X_y(X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        if weight is not None and np.any(weight):
+            weight = check_weights(weight, X)
+    except ValueError as error:
+        raise ValueError(f"Block {index} of the rows: {error}") from error
+    weight = None if weight is None else np.asarray(weight, dtype=np.float64)
+    return Chunk.present(X, as_columns(y), weight)
+
+
+def _some_rows(X, y, weight, index, size, seed):
+    chunk = _chunk(X, y, weight, index)
+    if chunk is None:
+        return _empty(X, y)
+    return chunk[np.sort(np.random.default_rng(seed).permutation(len(chunk))[:size])]
+
+
+def _empty(X, y):
+    return Chunk(np.empty((0, X.shape[1])), np.empty((0, 1 if np.ndim(y) == 1 else y.shape[1])))
+
+
+def _block_statistics(features, X, y, weight, index):
+    chunk = _chunk(X, y, weight, index)
+    return features.statistics(_empty(X, y) if chunk is None else chunk)
+
+
+def _add(parts):
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole + part
+    return whole

@@ -1,0 +1,433 @@
+"""Gaussian process regression on landmarks, from chunks of rows."""
+
+from dataclasses import dataclass, replace
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..criteria import CRITERIA
+from ..solution import Solution, solve
+from ..validation import as_columns, check_weights, per_target
+from . import blocks
+from .features import _SLAB, Chunk, Features, sample_size
+from .statistics import FeatureStatistics
+
+__all__ = ["StreamingSpectralRegressor"]
+
+
+class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Gaussian process regression for rows that do not fit in memory.
+
+    The kernel is replaced by its projection on landmarks (Nystroem). Then everything that tuning and
+    prediction need are sums over rows: chunks come one by one through `partial_fit`, or `fit` takes all rows
+    at once, also as a dask array or dataframe, and all ways give the same model for the same landmarks. Noise
+    and signal variance are tuned from the sums, for each output separately, at O(r) per trial value.
+
+    Parameters
+    ----------
+    kernel : kernel of :mod:`sklearn.gaussian_process.kernels`, default=None
+        Covariance function; its parameters are not learned. None means RBF with a length of
+        sqrt(sum of the inputs' variances). A constant factor and an added ``WhiteKernel`` set bounds for the
+        variances, as in `SpectralGPRegressor`.
+    landmarks : int or array-like of shape (n_landmarks, n_features), default=300
+        Inputs whose kernel functions span the model. A number has at most that many chosen: by `fit` from a
+        random sample of max(1000, 10 landmarks) rows, by `partial_fit` from the first so many rows, which are
+        kept until then. Fewer are used where they already span the kernel to rounding.
+    criterion : {"evidence", "gcv", "posterior"}, default="evidence"
+        What the variances optimise, as in `SpectralGPRegressor`. Leave-one-out criteria need the rows.
+    fit_intercept : bool, default=True
+        Whether to include an unpenalised constant.
+    random_state : int, RandomState instance or None, default=None
+        Draws the sample for the landmarks and the candidates of ``selection="greedy"``; None always draws
+        the same ones.
+    selection : {"pivots", "greedy"}, default="pivots"
+        How landmarks are chosen. "pivots": where the kernel varies most (pivoted Cholesky). "greedy": where
+        they explain the targets best, among random candidates, until the fit is within 2.5 % of its optimum
+        (Smola & Schoelkopf, Algorithm 1.1); usually fewer.
+    verbose : int, default=0
+        Whether to print the number of rows and the rank as chunks come in.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel, of unit variance, without noise.
+    landmarks_ : ndarray of shape (rank_, n_features)
+        Landmarks in use.
+    rank_ : int
+        Their number.
+    statistics_ : FeatureStatistics
+        The sums.
+    n_samples_seen_ : int
+        Rows of positive weight so far.
+    noise_variance_, signal_variance_ : float or ndarray of shape (n_targets,)
+        Tuned variances.
+    log_evidence_ : float or ndarray of shape (n_targets,)
+        Log (restricted) evidence of the projected kernel.
+    criterion_value_ : float or ndarray of shape (n_targets,)
+        Value of `criterion`, greater is better.
+    effective_dof_ : float or ndarray of shape (n_targets,)
+        Effective degrees of freedom, intercept included.
+    coef_ : ndarray of shape (rank_,) or (rank_, n_targets)
+        Coefficients of the features L^-1 k(landmarks, x).
+    intercept_ : float or ndarray of shape (n_targets,)
+        The constant; 0 with ``fit_intercept=False``.
+    tuning_ : tuple of TuningResult
+        Status of each output.
+    n_features_in_ : int
+        Number of inputs.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if X had string column names.
+
+    See Also
+    --------
+    SpectralGPRegressor : For rows in memory; ``method="low_rank"`` certifies its factor.
+    FeatureStatistics : The sums.
+
+    Notes
+    -----
+    A chunk costs O(n r^2). Tuning costs O(r^3), once, when a prediction or attribute is asked for after new
+    rows. Away from the landmarks the standard deviation returns to the prior's, since what the projection
+    misses of the kernel's variance is added back. Noise below about 1e-8 of the size of y is lost in rounding
+    (see `FeatureStatistics.rotate`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skspectral import StreamingSpectralRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> model = StreamingSpectralRegressor(landmarks=np.linspace(-3, 3, 20)[:, None])
+    >>> for _ in range(10):
+    ...     X = rng.uniform(-3, 3, (500, 1))
+    ...     model = model.partial_fit(X, np.sin(X[:, 0]) + rng.normal(0, 0.1, 500))
+    >>> model.n_samples_seen_, round(float(np.sqrt(model.noise_variance_)), 2)
+    (5000, 0.1)
+    """
+
+    _parameter_constraints: dict = {
+        "kernel": [Kernel, None],
+        "landmarks": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        "criterion": [StrOptions(set(CRITERIA))],
+        "fit_intercept": ["boolean"],
+        "random_state": ["random_state"],
+        "selection": [StrOptions({"pivots", "greedy"})],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        landmarks=300,
+        criterion="evidence",
+        fit_intercept=True,
+        random_state=None,
+        selection="pivots",
+        verbose=0,
+    ):
+        self.kernel = kernel
+        self.landmarks = landmarks
+        self.criterion = criterion
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+        self.selection = selection
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Forget what was seen, choose landmarks among all rows, and sum over them.
+
+        Parameters
+        ----------
+        X : array-like, dask array or dask dataframe of shape (n_samples, n_features)
+            Training inputs. Blocks of a dask collection are summed where they are, on the running
+            ``distributed.Client`` or in threads.
+        y : array-like, dask array or series of shape (n_samples,) or (n_samples, n_targets)
+            Targets, in blocks like those of X.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            As in `SpectralGPRegressor`: w >= 1 counts a row w times, w < 1 is one observation of that
+            precision, 0 leaves it out.
+
+        Returns
+        -------
+        self : StreamingSpectralRegressor
+        """
+        self._check_criterion()
+        if blocks.is_dask(X):
+            return self._fit_blocks(blocks.as_blocks(X, y, sample_weight), X, y)
+        chunk, y_ndim = self._validated(X, y, sample_weight, reset=True)
+        features = self._choose(self._sample(chunk))
+        state = _State(y_ndim, features, FeatureStatistics.nothing(features.rank, chunk.Y.shape[1]))
+        return self._adopt(state.with_rows(chunk, self._report), tune=True)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, sample_weight=None):
+        """Add a chunk of rows; a chunk that is refused leaves everything as it was.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            More inputs.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Their targets.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            As in `fit`.
+
+        Returns
+        -------
+        self : StreamingSpectralRegressor
+        """
+        self._check_criterion()
+        if blocks.is_dask(X):
+            raise ValueError("partial_fit takes chunks in memory. Pass a dask collection to fit.")
+        state = getattr(self, "_state", None)
+        chunk, y_ndim = self._validated(X, y, sample_weight, reset=state is None)
+        if state is None:
+            # refuses bad landmarks at once
+            features = self._choose(chunk) if np.ndim(self.landmarks) else None
+            rank = 0 if features is None else features.rank
+            state = _State(y_ndim, features, FeatureStatistics.nothing(rank, chunk.Y.shape[1]))
+        elif chunk.Y.shape[1] != state.n_outputs:
+            raise ValueError(
+                f"y has {chunk.Y.shape[1]} target(s), but the chunks before had {state.n_outputs}. Pass as many."
+            )
+        if state.features is None:
+            return self._wait_or_start(state.waiting_with(chunk))
+        return self._adopt(state.with_rows(chunk, self._report))
+
+    def predict(self, X, return_std=False, include_noise=True):
+        """Predict the mean and, on request, the standard deviation.
+
+        Parameters
+        ----------
+        X : array-like, dask array or dask dataframe of shape (n_new, n_features)
+            New inputs. For a dask collection the results are dask arrays, not computed yet.
+        return_std : bool, default=False
+            Whether to return standard deviations too.
+        include_noise : bool, default=True
+            Whether they are of new observations or of the latent function.
+
+        Returns
+        -------
+        mean : ndarray or dask array of shape (n_new,) or (n_new, n_targets)
+        std : ndarray or dask array of shape (n_new,) or (n_new, n_targets)
+            Only with `return_std`.
+        """
+        check_is_fitted(self)
+        model = self._model
+        if blocks.is_dask(X):
+            blocks.check_columns(self, X, reset=False)
+            return blocks.lazily(model, X, return_std, include_noise)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        mean = model.mean(X)
+        return (mean, model.std(X, include_noise)) if return_std else mean
+
+    @property
+    def statistics_(self):
+        return self._settled.statistics
+
+    @property
+    def n_samples_seen_(self):
+        check_is_fitted(self)
+        return self._state.n_rows
+
+    @property
+    def kernel_(self):
+        return self._settled.features.kernel
+
+    @property
+    def landmarks_(self):
+        return self._settled.features.feature_map.landmarks
+
+    @property
+    def rank_(self):
+        return self._settled.features.rank
+
+    @property
+    def noise_variance_(self):
+        return self._per_target(self._solution.noise_var)
+
+    @property
+    def signal_variance_(self):
+        return self._per_target(self._solution.signal_var)
+
+    @property
+    def log_evidence_(self):
+        return self._per_target(self._solution.log_evidence)
+
+    @property
+    def criterion_value_(self):
+        return self._per_target([t.value for t in self._solution.tuning])
+
+    @property
+    def effective_dof_(self):
+        return self._per_target(self._solution.effective_dof)
+
+    @property
+    def coef_(self):
+        coef = self._solution.range_dual
+        return coef[:, 0] if self._state.y_ndim == 1 else coef
+
+    @property
+    def intercept_(self):
+        return self._per_target(self._model.intercept)
+
+    @property
+    def tuning_(self):
+        return self._solution.tuning
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "_state")
+
+    def _check_criterion(self):
+        if CRITERIA[self.criterion].needs_rows:
+            possible = sorted(name for name, c in CRITERIA.items() if not c.needs_rows)
+            raise ValueError(
+                f"criterion={self.criterion!r} leaves rows out one by one, but a stream does not keep them. "
+                f"Use one of {possible}."
+            )
+
+    def _validated(self, X, y, sample_weight, reset):
+        """Return the `Chunk` and the dimension of y."""
+        X, y = validate_data(self, X, y, reset=reset, multi_output=True, y_numeric=True, dtype=np.float64)
+        weight = check_weights(sample_weight, X)
+        return Chunk.present(X, as_columns(y), weight), y.ndim
+
+    def _sample(self, chunk):
+        """Return the rows among which landmarks are chosen, in their order."""
+        size = sample_size(self.landmarks)
+        if len(chunk) <= size:
+            return chunk
+        rng = check_random_state(0 if self.random_state is None else self.random_state)
+        return chunk[np.sort(rng.permutation(len(chunk))[:size])]
+
+    def _choose(self, sample):
+        return Features.choose(sample, self.kernel, self.landmarks, self.selection, self.random_state)
+
+    def _wait_or_start(self, state):
+        """Keep rows until there are enough to choose landmarks from the first of them."""
+        size = sample_size(self.landmarks)
+        if state.n_rows < size:
+            self._report(state.n_rows, 0)
+            return self._adopt(state)
+        return self._adopt(state.started(self._choose(state.waiting[:size]), self._report))
+
+    def _fit_blocks(self, all_blocks, X, y):
+        """Fit blocks of a dask collection: landmarks from some of them, sums over all, as a tree."""
+        blocks.check_columns(self, X, reset=True)
+        size = sample_size(self.landmarks)
+        seed = 0 if self.random_state is None else check_random_state(self.random_state).randint(2**31)
+        features = self._choose(blocks.sample(all_blocks, size, seed))
+        statistics = blocks.total(all_blocks, features)
+        if not statistics.n_rows:
+            raise ValueError("sample_weight is 0 for every row; at least one row needs a positive weight.")
+        self._report(statistics.n_rows, features.rank)
+        return self._adopt(_State(y.ndim, features, statistics), tune=True)
+
+    def _adopt(self, state, tune=False):
+        """Take over a state; what was derived from the one before is forgotten."""
+        self._state = state
+        self._cache = {}
+        if tune:
+            self._model  # noqa: B018 - so that fit raises what tuning raises
+        return self
+
+    @property
+    def _settled(self):
+        """The state with landmarks: of the rows so far, where more of them are awaited."""
+        check_is_fitted(self)
+        if self._state.features is not None:
+            return self._state
+        if "settled" not in self._cache:
+            self._cache["settled"] = self._state.started(self._choose(self._state.waiting))
+        return self._cache["settled"]
+
+    @property
+    def _model(self):
+        if "model" not in self._cache:
+            state = self._settled
+            rotated = state.statistics.rotate(self.fit_intercept)
+            solution = solve(rotated, CRITERIA[self.criterion], state.features.bounds)
+            self._cache["model"] = _Model(state.features, solution, state.y_ndim)
+        return self._cache["model"]
+
+    @property
+    def _solution(self):
+        check_is_fitted(self)
+        return self._model.solution
+
+    def _per_target(self, values):
+        return per_target(values, self._state.y_ndim)
+
+    def _report(self, n_rows, rank):
+        if self.verbose:
+            print(f"[StreamingSpectralRegressor] rows {n_rows}, rank {rank or 'not chosen yet'}")
+
+
+@dataclass(frozen=True)
+class _State:
+    """What was seen: statistics of features, or rows that wait for features."""
+
+    y_ndim: int
+    features: Features | None
+    statistics: FeatureStatistics
+    waiting: Chunk | None = None
+
+    @property
+    def n_outputs(self):
+        return self.statistics.n_outputs
+
+    @property
+    def n_rows(self):
+        return self.statistics.n_rows if self.waiting is None else len(self.waiting)
+
+    def with_rows(self, chunk, report=None):
+        """Return the state after more rows."""
+        total = self.statistics
+        for i in range(0, len(chunk), _SLAB):
+            total = total + self.features.statistics(chunk[i : i + _SLAB])
+            if report is not None:
+                report(total.n_rows, self.features.rank)
+        return replace(self, statistics=total)
+
+    def waiting_with(self, chunk):
+        return replace(self, waiting=chunk if self.waiting is None else self.waiting.joined(chunk))
+
+    def started(self, features, report=None):
+        """Return the state with features, the waiting rows summed."""
+        nothing = FeatureStatistics.nothing(features.rank, self.n_outputs)
+        return _State(self.y_ndim, features, nothing).with_rows(self.waiting, report)
+
+
+@dataclass(frozen=True)
+class _Model:
+    """A tuned model: all that predictions need, a slab of rows at a time."""
+
+    features: Features
+    solution: Solution
+    y_ndim: int
+
+    @property
+    def intercept(self):
+        beta = self.solution.beta
+        return beta[0] if len(beta) else np.zeros(beta.shape[1])
+
+    def mean(self, X):
+        return self._in_slabs(lambda x: self.features(x) @ self.solution.range_dual + self.intercept, X)
+
+    def std(self, X, include_noise):
+        noise = self.solution.noise_var if include_noise else 0.0
+        return self._in_slabs(lambda x: np.sqrt(self._latent_variance(x) + noise), X)
+
+    def _latent_variance(self, X):
+        prior, basis = self.features.prior(X), np.ones((len(X), len(self.solution.beta)))
+        geometry = self.solution.spectrum.project_features(self.features(X), prior, basis)
+        return self.solution.predictive_variance(*geometry)
+
+    def _in_slabs(self, function, X):
+        columns = np.concatenate([function(X[i : i + _SLAB]) for i in range(0, max(len(X), 1), _SLAB)])
+        return columns[:, 0] if self.y_ndim == 1 else columns
