@@ -2,7 +2,8 @@
 
 The motorcycle data: acceleration of the head against time after a crash. inference="maximize" takes the
 variances of the largest evidence as known, inference="integrate" averages over them. With all rows both
-agree; with few the variances are hardly determined, and only the averaged band says so.
+agree; with few the variances are hardly determined, and only the averaged band says so. The 15 rows shown
+are a strong case, 40 % wider; evenly spaced subsets of 22 to 40 rows gave 5 to 13 %.
 
 Give a path to save the picture there: the README's comes from
 python examples/plot_motorcycle_bands.py examples/images/motorcycle.png

@@ -15,7 +15,7 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 from .criteria import CRITERIA, value_at
 from .criteria.form import Terms
 from .exceptions import IndefiniteKernelError, LowRankWarning
-from .factors import FeatureMap, pivoted_cholesky
+from .factors import FeatureMap, greedy_landmarks, pivoted_cholesky
 from .solution import VarianceBounds, solve
 from .spectrum import Rotated, Spectrum
 
@@ -149,7 +149,7 @@ class Problem:
     bounds: VarianceBounds
 
 
-def decompose(problem, method, rank, *, must_be_exact=False):
+def decompose(problem, method, rank, *, must_be_exact=False, selection="pivots"):
     """Return the `Decomposition` by the dense or the low-rank route.
 
     Parameters
@@ -164,12 +164,17 @@ def decompose(problem, method, rank, *, must_be_exact=False):
         Rank of the factor.
     must_be_exact : bool, default=False
         Whether "auto" may not approximate at all.
+    selection : {"pivots", "greedy"}, default="pivots"
+        How the rows behind a factor are chosen where `method` is "low_rank" or a rank is given. "greedy" looks
+        at the targets and stops at its own gap (`factors.greedy_landmarks`), at the latest at `rank`.
     """
     n = problem.X.shape[0]
     if rank is not None and method != "exact" and rank > n:
         raise ValueError(f"rank={rank} is larger than the number of rows, {n}. Use rank <= {n} or rank=None.")
     if method == "low_rank" or (method == "auto" and rank is not None):
         problem.gram.check(problem.X)
+        if selection == "greedy":
+            return _greedy(problem, rank or n)
         return _of_rank(problem, rank) if rank else _as_certified(problem, n)
     if method == "auto" and not _fits_in_memory(n):
         rank = min(_RANK_BEYOND_MEMORY, n)
@@ -201,15 +206,37 @@ def _if_definite(route, *args, **kwargs):
         return None
 
 
-def depends_on_targets(n, method, rank, *, must_be_exact=False):
+def depends_on_targets(n, method, rank, *, must_be_exact=False, selection="pivots"):
     """Return whether `decompose` looks at the targets, to see how exact a factor must be."""
-    if rank is not None or method == "exact":
+    if method == "exact" or (rank is not None and selection == "pivots"):
         return False
-    return method == "low_rank" or (n >= SMALLEST_N and not must_be_exact)
+    return method == "low_rank" or rank is not None or (n >= SMALLEST_N and not must_be_exact)
 
 
 def _of_rank(problem, rank):
     return _from_factor(problem, pivoted_cholesky(problem.gram, problem.X, rank=rank, weight=problem.weight))
+
+
+def _greedy(problem, rank):
+    """Return the decomposition on rows chosen by how well they explain the targets."""
+    Y = (
+        problem.Y
+        if problem.basis is None
+        else problem.Y - np.average(problem.Y, axis=0, weights=problem.weight)
+    )
+    size = np.abs(Y).max(axis=0)
+    factor = greedy_landmarks(
+        problem.gram,
+        problem.X,
+        Y / np.where(size > 0, size, 1.0),
+        _pilot_noise_ratio(problem),
+        max_rank=rank,
+        dense_dual=len(Y) <= _LARGEST_DENSE,
+    )
+    if problem.weight is not None:
+        residual = problem.gram.diagonal(problem.X) - np.einsum("ij,ij->i", factor.Phi, factor.Phi)
+        factor = replace(factor, tau=float(np.maximum(residual, 0.0) @ problem.weight))
+    return _from_factor(problem, factor)
 
 
 def _as_certified(problem, largest):

@@ -5,7 +5,7 @@ estimators: a `Spectrum` is geometry, valid from birth and frozen. `Spectrum.rot
 into a `Rotated`, which is all that a criterion ever sees.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -250,6 +250,10 @@ class Spectrum:
     def freedom(self):
         """Diagonal of the projector outside the mean space: 0 where a row is absent or alone, (n, 1)."""
         return self.U_squared.sum(axis=1, keepdims=True) + self.null_leverage
+
+    def __getstate__(self):
+        """Return the fields only: what was cached on the way is made again."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def resolution_sensitivity(self):
         """Return d log(resolution)/dK = (uu' + QQ')/(s_max + |Q'KQ|), u the leading eigenvector, (n, n)."""

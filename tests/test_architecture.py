@@ -60,6 +60,7 @@ PUBLIC = {
     "DegenerateCriterionWarning",
     "EvidenceDisplay",
     "EvidenceSurfaceDisplay",
+    "FeatureStatistics",
     "IndefiniteKernelError",
     "KernelBoundWarning",
     "KernelSearchCV",

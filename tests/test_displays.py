@@ -482,6 +482,29 @@ def test_displays_draw_on_given_axes_and_again(gp, ridge, motorcycle, tmp_path):
         assert display.figure_ is not figure
 
 
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
+def test_extremes_are_drawn(scale, tmp_path):
+    X = np.linspace(0, 5, 30)[:, None]
+    Y = scale * np.column_stack([np.ones(30), np.sin(X[:, 0]), (-1.0) ** np.arange(30)])
+    model = SpectralGPRegressor(Matern(1.0, nu=0.5), optimizer=None).fit(X, Y)  # no noise, no signal, neither
+    display = EvidenceDisplay.from_estimator(model)
+    render(display, tmp_path)
+    assert np.isfinite(display.curves["evidence"]).all()
+    assert not display.curves["evidence"][:, 0].any()
+    assert display.optima["evidence"][1] == 0.0
+    for output in range(3):
+        render(EvidenceSurfaceDisplay.from_estimator(model, output=output), tmp_path)
+        render(SpectrumDisplay.from_estimator(model, output=output), tmp_path)
+        render(PredictionBandDisplay.from_estimator(model, output=output), tmp_path)
+        plt.close("all")
+
+
+def test_a_single_row_has_no_spectrum_to_show():
+    model = SpectralGPRegressor(RBF(), optimizer=None).fit([[0.0]], [1.0])
+    with pytest.raises(ValueError, match="no spectrum to show"):
+        SpectrumDisplay.from_estimator(model)
+
+
 def test_the_palette_is_colour_blind_safe():
     from skspectral.displays.canvas import COLORS
 

@@ -21,7 +21,7 @@ from skspectral import (
 )
 from skspectral.criteria import CRITERIA
 from skspectral.gram import PrecomputedGram, make_gram
-from skspectral.solution import solve, solve_fixed
+from skspectral.solution import VarianceBounds, solve, solve_fixed
 
 KERNELS = {
     "rbf": make_gram("rbf", {"gamma": 0.5}),
@@ -136,7 +136,7 @@ def test_what_is_not_positive_is_refused():
 
 def test_bad_tau_and_rank_are_refused():
     X, kernel = inputs(9), KERNELS["rbf"]
-    with pytest.raises(ValueError, match="tau .* must not be negative, got -1"):
+    with pytest.raises(ValueError, match=r"tau .* must not be negative, got -1"):
         factors.pivoted_cholesky(kernel, X, tau=-1.0)
     for rank in (0, 61):
         with pytest.raises(ValueError, match=f"between 1 and the number of rows, 60; got {rank}"):
@@ -565,6 +565,25 @@ def test_vectors_of_small_eigenvalues_are_orthogonal_to_the_mean():
         U = spectrum.dense_U
         assert np.abs(U.sum(axis=0)).max() < 1e-12
         assert close(U.T @ Phi[rows], spectrum.loadings, 1e-13)
+
+
+@pytest.mark.parametrize("weights", ["none", "with zeros"])
+def test_a_greedy_decomposition_has_bounds_too(weights):
+    X, Y = smooth(30, n=200, m=2)
+    w = weights_of(weights, 200)
+    problem = low_rank.Problem(KERNELS["rbf"], X, Y, np.ones((200, 1)), w, VarianceBounds())
+    found = low_rank.decompose(problem, "low_rank", None, selection="greedy")
+    capped = low_rank.decompose(problem, "auto", 5, selection="greedy")
+    assert capped.rank == 5
+    assert 5 < found.rank < 100
+    for each in (found, capped):
+        solution = solve(each.spectrum.rotate(Y), CRITERIA["evidence"])
+        exact = Spectrum.from_gram(KERNELS["rbf"].square(X), np.ones((200, 1)), w).rotate(Y)
+        lower, upper = each.bounds(solution)
+        assert (lower <= evidence_at(exact, solution)).all()
+        assert (evidence_at(exact, solution) <= upper).all()
+    assert low_rank.depends_on_targets(200, "auto", 5, selection="greedy")
+    assert not low_rank.depends_on_targets(200, "auto", 5)
 
 
 def test_solve_on_a_factor_equals_solve_on_its_matrix():

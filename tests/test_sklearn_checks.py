@@ -8,7 +8,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skspectral import SpectralGPRegressor, SpectralKernelRidge
+from skspectral import SpectralGPRegressor, SpectralKernelRidge, StreamingSpectralRegressor
 
 RIDGES = [
     SpectralKernelRidge(),
@@ -25,11 +25,16 @@ PROCESSES = [
     SpectralGPRegressor(inference="integrate"),
     SpectralGPRegressor(RBF() + DotProduct(), criterion="gcv", fit_intercept=False, optimizer=None),
 ]
+STREAMS = [
+    StreamingSpectralRegressor(),
+    StreamingSpectralRegressor(ConstantKernel() * Matern(nu=1.5) + WhiteKernel()),
+    StreamingSpectralRegressor(RBF() + DotProduct(), landmarks=10, criterion="gcv", fit_intercept=False),
+]
 
 
 # The checks' tiny and repeated data sets deserve these warnings; they are tested on their own.
 @pytest.mark.filterwarnings("ignore::skspectral.RepeatedObservationsWarning")
 @pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
-@parametrize_with_checks(RIDGES + PROCESSES)
+@parametrize_with_checks(RIDGES + PROCESSES + STREAMS)
 def test_estimator_checks(estimator, check):
     check(estimator)

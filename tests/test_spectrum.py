@@ -1,5 +1,7 @@
 """Contract of Spectrum and Rotated: whatever the route, the same geometry."""
 
+import pickle
+
 import numpy as np
 import pytest
 import reference
@@ -110,6 +112,14 @@ def test_more_mean_functions_than_rows_warn_and_use_the_shortest_coefficients(rn
     assert spectrum.rows.n_free == 0
     beta = spectrum.mean_coefficients(rotated, spectrum.dual(rotated, np.ones(1)))
     assert np.allclose(beta, np.linalg.pinv(basis) @ y)
+
+
+def test_a_pickle_leaves_out_what_can_be_made_again(rng):
+    spectrum = Spectrum.from_gram(reference.rbf(rng.normal(size=(9, 2))))
+    before = len(pickle.dumps(spectrum))
+    assert spectrum.U_squared.shape == (9, 9)
+    assert len(pickle.dumps(spectrum)) == before
+    assert np.array_equal(pickle.loads(pickle.dumps(spectrum)).U_squared, spectrum.U_squared)
 
 
 def test_inputs_stay_as_they_were(rng):

@@ -45,7 +45,8 @@ class EvidenceDisplay(Display):
     Notes
     -----
     The horizontal line is the depth at which the evidence leaves the interval, half the `coverage` quantile
-    of chi-squared with one degree of freedom. Below 4 the vertical axis is logarithmic.
+    of chi-squared with one degree of freedom. Below 4 the vertical axis is logarithmic. Curves are of the
+    data alone: bounds and priors of the variances move the marked optimum, not the curve.
 
     Examples
     --------
@@ -226,8 +227,9 @@ class _Curve:
         return -0.5 * self.model.spectrum_.rows.n_free * np.log(np.maximum(-values, np.finfo(float).tiny))
 
     def depth(self, alphas):
-        """Return the values less their maximum."""
-        return self._values(alphas) - self.maximum
+        """Return the values less their maximum; 0 for a constant target, which always fits perfectly."""
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isfinite(self.maximum), self._values(alphas) - self.maximum, 0.0)
 
 
 def _place(tuned):

@@ -94,7 +94,7 @@ class PredictionBandDisplay(Display):
         model, _ = unwrap(estimator)
         x_name, X = _name(X, "x"), _inputs(model, X if X is not None else _training_inputs(estimator, model))
         y_name, y = _name(y, "y"), output_column(_training_targets(model, X) if y is None else y, output)
-        margin = 0.1 * (X.max() - X.min())
+        margin = 0.1 * (X.max() - X.min()) or 1.0
         grid = np.linspace(X.min() - margin, X.max() + margin, n_points)
         inputs = unwrap(estimator, _like_training(estimator, grid))[1]
         mean = output_column(model.predict(inputs), output)

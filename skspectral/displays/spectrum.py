@@ -74,6 +74,8 @@ class SpectrumDisplay(Display):
         """
         model = spectral(estimator)
         s = model.spectrum_.s
+        if not s.any():
+            raise ValueError("There is no spectrum to show: the kernel matrix is 0 beside the intercept.")
         signal, noise = (float(np.ravel(v)[output]) for v in (model.signal_variance_, model.noise_variance_))
         ratio = model.tuning_[output].noise_ratio
         energy = None

@@ -12,6 +12,7 @@ __all__ = ["EvidenceSurfaceDisplay"]
 
 # Drops of the log evidence that fill the picture, and how far beyond an interval it reaches.
 _DEEPEST, _MARGIN = 20.0, 0.7
+_LOG_SMALLEST = np.log(1e-300)  # what floats can hold, with a margin
 _REGIONS = (0.5, 0.95, 0.999)
 
 
@@ -161,5 +162,8 @@ def _grid(interval, fitted, size, n):
     low = inner[0] / 1e3 if low == 0 else low
     high = inner[-1] * 1e3 if np.isinf(high) else high
     low, high = min(low, *inner), max(high, *inner)
-    margin = (2.0 * high / low) ** _MARGIN
-    return np.geomspace(low / margin, high * margin, n)
+    log_low, log_high = np.log(low), np.log(high)
+    margin = _MARGIN * (np.log(2.0) + log_high - log_low)
+    return np.exp(
+        np.linspace(max(log_low - margin, _LOG_SMALLEST), min(log_high + margin, -_LOG_SMALLEST), n)
+    )

@@ -116,8 +116,8 @@ def _partitions(X, y, sample_weight):
 def _checked_array(array, name):
     if any(np.isnan(size) for sizes in array.chunks for size in sizes):
         raise ValueError(
-            f"{name} is a dask array with unknown chunk sizes. Call {name}.compute_chunk_sizes() first, or pass "
-            "the dataframe it came from."
+            f"{name} is a dask array with unknown chunk sizes. Call {name}.compute_chunk_sizes() first, or "
+            "pass the dataframe it came from."
         )
     if name == "X" and array.ndim != 2:
         raise ValueError(f"X must have two dimensions, got a dask array of shape {array.shape}.")
@@ -136,7 +136,7 @@ def _cut_like(X, part, name):
     part = _checked_array(part, name)
     if part.shape[0] != X.shape[0]:
         raise ValueError(f"{name} has {part.shape[0]} rows but X has {X.shape[0]}. Pass one per row of X.")
-    return part.rechunk({0: X.chunks[0]} | {axis: -1 for axis in range(1, part.ndim)})
+    return part.rechunk({0: X.chunks[0], **dict.fromkeys(range(1, part.ndim), -1)})
 
 
 def _chunk(X, y, weight, index):

@@ -91,6 +91,8 @@ class Features:
             Of the greedy choice.
         """
         given = None if np.ndim(landmarks) == 0 else _checked_landmarks(landmarks, sample.X.shape[1])
+        if given is None and not len(sample):
+            raise ValueError("There are no rows of positive weight to choose landmarks from. Pass landmarks.")
         core, bounds = _unit_kernel(kernel, sample if given is None else Chunk(given, None))
         gram = make_gram(core)
         if given is not None:
@@ -101,7 +103,9 @@ class Features:
         if selection == "greedy":
             seed = 0 if random_state is None else check_random_state(random_state).randint(2**31)
             Z, noise_ratio = _pilot(factor, sample, bounds)
-            factor = greedy_landmarks(gram, sample.X, Z, noise_ratio, max_rank=rank, random_state=seed)
+            factor = greedy_landmarks(
+                gram, sample.X, Z, noise_ratio, max_rank=rank, random_state=seed, dense_dual=True
+            )
         return cls(core, bounds, factor.feature_map)
 
     @property
@@ -153,8 +157,8 @@ def _checked_landmarks(landmarks, n_columns):
 
 def _pilot(factor, sample, bounds):
     """Return the standardised targets of a sample and the smallest noise ratio that tuning finds there."""
-    basis = np.ones((len(sample), 1))
-    spectrum = Spectrum.from_factor(factor.Phi, basis, sample.weight)
-    solution = solve(spectrum.rotate(sample.Y), CRITERIA["evidence"], bounds)
-    ratio = float(min(solution.noise_ratio.min(), spectrum.scale))
-    return spectrum.rows.standardise(sample.Y)[0], ratio
+    spectrum = Spectrum.from_factor(factor.Phi, np.ones((len(sample), 1)), sample.weight)
+    rotated = spectrum.rotate(sample.Y)
+    solution = solve(rotated, CRITERIA["evidence"], bounds)
+    centred = sample.Y - np.average(sample.Y, axis=0, weights=sample.weight)
+    return centred / rotated.scale, float(min(solution.noise_ratio.min(), spectrum.scale))

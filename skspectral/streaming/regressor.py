@@ -193,7 +193,8 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
             state = _State(y_ndim, features, FeatureStatistics.nothing(rank, chunk.Y.shape[1]))
         elif chunk.Y.shape[1] != state.n_outputs:
             raise ValueError(
-                f"y has {chunk.Y.shape[1]} target(s), but the chunks before had {state.n_outputs}. Pass as many."
+                f"y has {chunk.Y.shape[1]} target(s), but the chunks before had {state.n_outputs}. Pass the "
+                "same targets in every chunk."
             )
         if state.features is None:
             return self._wait_or_start(state.waiting_with(chunk))
@@ -294,7 +295,8 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
     def _validated(self, X, y, sample_weight, reset):
         """Return the `Chunk` and the dimension of y."""
         X, y = validate_data(self, X, y, reset=reset, multi_output=True, y_numeric=True, dtype=np.float64)
-        weight = check_weights(sample_weight, X)
+        absent = not reset and sample_weight is not None and not np.any(sample_weight)
+        weight = np.zeros(len(X)) if absent else check_weights(sample_weight, X)
         return Chunk.present(X, as_columns(y), weight), y.ndim
 
     def _sample(self, chunk):
@@ -304,6 +306,13 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
             return chunk
         rng = check_random_state(0 if self.random_state is None else self.random_state)
         return chunk[np.sort(rng.permutation(len(chunk))[:size])]
+
+    def _sample_blocks(self, all_blocks):
+        """Return a sample of rows of some blocks; none where landmarks are given."""
+        if np.ndim(self.landmarks):
+            return Chunk(np.empty((0, self.n_features_in_)), np.empty((0, 1)))
+        seed = 0 if self.random_state is None else check_random_state(self.random_state).randint(2**31)
+        return blocks.sample(all_blocks, sample_size(self.landmarks), seed)
 
     def _choose(self, sample):
         return Features.choose(sample, self.kernel, self.landmarks, self.selection, self.random_state)
@@ -319,9 +328,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
     def _fit_blocks(self, all_blocks, X, y):
         """Fit blocks of a dask collection: landmarks from some of them, sums over all, as a tree."""
         blocks.check_columns(self, X, reset=True)
-        size = sample_size(self.landmarks)
-        seed = 0 if self.random_state is None else check_random_state(self.random_state).randint(2**31)
-        features = self._choose(blocks.sample(all_blocks, size, seed))
+        features = self._choose(self._sample_blocks(all_blocks))
         statistics = blocks.total(all_blocks, features)
         if not statistics.n_rows:
             raise ValueError("sample_weight is 0 for every row; at least one row needs a positive weight.")

@@ -6,7 +6,8 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import eigh
 
-from ..spectrum import Rotated, Rows, Spectrum
+from ..rows import Rows
+from ..spectrum import Rotated, Spectrum
 
 __all__ = ["FeatureStatistics"]
 

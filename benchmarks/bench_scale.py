@@ -1,0 +1,290 @@
+"""What do time, memory and error become where an n x n matrix is out of reach?
+
+Four questions, each with the project's goal:
+
+* fit: n = 100,000, 3 inputs, rank 1000, variances tuned by the evidence, beside ``Nystroem(1000)`` and
+  ``RidgeCV`` with 19 alphas in a Pipeline. At most 1.5 times its time, no larger test error, and at most
+  3 n r doubles of memory above what the data took.
+* stream: n = 1,000,000 in chunks of 10,000 at rank 500. Resident memory of the process below 1.5 GB.
+* learn: n = 8000, ARD RBF on 5 inputs of which 2 matter. At least 50 times faster than scikit-learn's GPR,
+  whose time is measured at n = 2000 and *extrapolated* by its n^3 law; the log likelihood is checked by a
+  dense Cholesky evaluation at the learned parameters.
+* abalone, only with ``--data DIR``: with 2 sigma^2 = 0.1 and 2 omega^2 = 10 on standardised inputs, how many
+  greedy basis functions reach a gap of 0.025 at 4000 rows, beside the 257 of Smola & Schoelkopf (Table 3),
+  and is the test error of low-rank models within 1 % of the exact one? Targets are not centred, as there.
+
+Memory is the peak of a process of its own. Test errors are root mean squares against noisy targets, and
+against the noise-free function, where differences can be seen.
+
+Run `python -m benchmarks.bench_scale` (about 10 minutes), or with `--fast` for a smoke run.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import RidgeCV
+from sklearn.pipeline import make_pipeline
+
+from skspectral import (
+    KernelBoundWarning,
+    SpectralGPRegressor,
+    SpectralKernelRidge,
+    StreamingSpectralRegressor,
+)
+from skspectral.factors import greedy_landmarks
+from skspectral.gram import make_gram
+
+from . import harness, peers
+
+NOISE, GAMMA = 0.3, 1.0
+FULL = {"fit": (100_000, 1000), "stream": (1_000_000, 10_000, 500), "learn": (8000, 2000), "splits": 3}
+FAST = {"fit": (3000, 100), "stream": (5000, 1000, 50), "learn": (500, 200), "splits": 1}
+TEST_ROWS = 20_000
+SOURCE_COUNT = 257  # Table 3 of Smola & Schoelkopf, kernel width 10
+RMSE_SLACK = 1.001  # errors against noisy targets differ by chance
+
+
+@dataclass
+class Report:
+    """Verdicts as they come in: name, value, limit, in words."""
+
+    fast: bool
+    goals: dict = field(default_factory=dict)
+
+    def add(self, name, value, limit, unit=""):
+        """Print and keep a number that should not exceed its limit."""
+        verdict = harness.verdict(value, limit)
+        self.goals[name] = {"value": float(value), "limit": float(limit), "verdict": verdict}
+        note = " (smoke run)" if self.fast else ""
+        print(f"  {name}: {value:.4g}{unit}, goal at most {limit:.4g}{unit}: {verdict}{note}", flush=True)
+
+
+def main(argv=None):
+    """Ask the four questions, print, save."""
+    extra = argparse.ArgumentParser(add_help=False)
+    extra.add_argument("--data", type=Path, default=None)
+    given, rest = extra.parse_known_args(sys.argv[1:] if argv is None else argv)
+    options = harness.parse_arguments(__doc__, rest)
+    sizes = FAST if options.fast else FULL
+    report = Report(options.fast)
+    warnings.simplefilter("ignore", KernelBoundWarning)  # inputs that do not matter end at the bound
+    with harness.pinned(options.threads):
+        record = {"environment": harness.environment(options.threads), "fast": options.fast, "sizes": sizes}
+        record["fit"] = ask_fit(*sizes["fit"], options, report)
+        record["stream"] = ask_stream(*sizes["stream"], options, report)
+        record["learn"] = ask_learn(*sizes["learn"], report)
+        if given.data is not None:
+            record["abalone"] = ask_abalone(given.data / "abalone.csv", sizes["splits"], report)
+    record["goals"] = report.goals
+    harness.save("scale", record, draw(report))
+
+
+# ---- fit ----
+
+
+def make_data(n, seed=0):
+    """Return 3 inputs, noisy targets and the function behind them."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n, 3))
+    f = np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + X[:, 2] ** 2 / 2
+    return X, f + NOISE * rng.normal(size=n), f
+
+
+def make_ridge(rank):
+    """Return our model."""
+    return SpectralKernelRidge(gamma=GAMMA, method="low_rank", rank=rank)
+
+
+def make_pipe(rank):
+    """Return the peer."""
+    alphas = np.logspace(-6, 3, 19)
+    return make_pipeline(Nystroem(gamma=GAMMA, n_components=rank, random_state=0), RidgeCV(alphas=alphas))
+
+
+def ask_fit(n, rank, options, report):
+    """Time, error and memory of a fit of given rank beside the pipeline."""
+    X, y, _ = make_data(n)
+    models = {"SpectralKernelRidge": make_ridge(rank), "Nystroem + RidgeCV": make_pipe(rank)}
+    cases = {name: (lambda model=model: model.fit(X, y)) for name, model in models.items()}
+    timings = harness.time_in_turn(cases, options.repeats or 1, warm_ups=int(options.fast))
+    errors = {name: _errors(model) for name, model in models.items()}
+    memory = in_a_process("memory_of_fit", n, rank, threads=options.threads)
+    rows = [
+        [name, f"{t.median:.1f}", *(f"{error:.5f}" for error in errors[name])] for name, t in timings.items()
+    ]
+    header = ["model", "seconds", "rmse, noisy", "rmse, noise-free"]
+    harness.print_table(f"Fit of {n} rows, 3 inputs, rank {rank}", header, rows)
+    ours, peer = models
+    ratio = timings[ours].median / timings[peer].median
+    report.add("time / Nystroem + RidgeCV", ratio, 1.5)
+    report.add("rmse / that of Nystroem + RidgeCV, noisy", errors[ours][0] / errors[peer][0], RMSE_SLACK)
+    report.add("rmse / that of Nystroem + RidgeCV, noise-free", errors[ours][1] / errors[peer][1], 1.0)
+    report.add("peak memory of the fit", memory["peak"] / (8 * n * rank), 3.0, " n r doubles")
+    seconds = {name: t.as_dict() for name, t in timings.items()}
+    return {"seconds": seconds, "errors": errors, "memory": memory}
+
+
+def _errors(model):
+    X, y, f = make_data(TEST_ROWS, seed=1)
+    mean = model.predict(X)
+    return [float(np.sqrt(np.mean((mean - truth) ** 2))) for truth in (y, f)]
+
+
+def memory_of_fit(n, rank):
+    """Return the peak memory that a fit adds to its data, in bytes."""
+    X, y, _ = make_data(n)
+    before = _peak()
+    model = make_ridge(rank).fit(X, y)
+    return {"peak": _peak() - before, "rank": model.rank_}
+
+
+# ---- stream ----
+
+
+def ask_stream(n, size, rank, options, report):
+    """Memory of a stream."""
+    found = in_a_process("memory_of_stream", n, size, rank, threads=options.threads)
+    print(f"\nStream of {n} rows in chunks of {size} at rank {found['rank']}: {found['seconds']:.1f} s")
+    print(f"  noise found {found['noise']:.4f}, true {NOISE}")
+    report.add("resident memory of the stream", found["peak"] / 1e9, 1.5, " GB")
+    return found
+
+
+def memory_of_stream(n, size, rank):
+    """Return the peak memory of a process that streams, in bytes, its seconds and what it found."""
+    model = StreamingSpectralRegressor(RBF(np.sqrt(0.5 / GAMMA)), landmarks=rank)
+    start = time.perf_counter()
+    for i in range(n // size):
+        X, y, _ = make_data(size, seed=i)
+        model.partial_fit(X, y)
+    noise = float(np.sqrt(model.noise_variance_))
+    seconds = time.perf_counter() - start
+    return {"peak": _peak(), "seconds": seconds, "noise": noise, "rank": model.rank_}
+
+
+def in_a_process(function, *arguments, threads):
+    """Return what a function of this module returns in a fresh process."""
+    code = (
+        "import json; from benchmarks import bench_scale, harness\n"
+        f"with harness.pinned({threads}): print(json.dumps(bench_scale.{function}(*{arguments!r})))"
+    )
+    root = Path(__file__).parent.parent
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _peak():
+    """Return the largest resident memory of this process so far, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+# ---- learn ----
+
+
+def ask_learn(n, n_peer, report):
+    """Time of learned ARD lengths beside GPR's, extrapolated by n^3."""
+    X, y = make_ard_data(n)
+    kernel = peers.kernel_of(5, ard=True)
+    ours, seconds = _timed(lambda: SpectralGPRegressor(kernel, fit_intercept=False).fit(X, y))
+    peer, peer_seconds = _timed(lambda: peers.fit_gpr(X[:n_peer], y[:n_peer], kernel))
+    extrapolated = peer_seconds * (n / n_peer) ** 3
+    difference = ours.log_marginal_likelihood_value_ - dense_log_likelihood(ours, X, y)
+    print(f"\nLearned ARD lengths: {n} rows in {seconds:.1f} s at rank {ours.rank_}: {ours.kernel_}")
+    print(f"  GPR, {n_peer} rows: {peer_seconds:.1f} s ({peer.kernel_})")
+    print(f"  by its n^3 law {extrapolated:.0f} s at {n} rows")
+    report.add("50 x time / extrapolated time of GPR", 50 * seconds / extrapolated, 1.0)
+    report.add("log likelihood less the dense one, absolute", abs(difference), 1e-2)
+    return {"seconds": seconds, "gpr_seconds": peer_seconds, "extrapolated": extrapolated, "rank": ours.rank_}
+
+
+def make_ard_data(n):
+    """Return 5 inputs, of which 2 matter, and noisy targets."""
+    rng = np.random.default_rng(n)
+    X = rng.uniform(-2, 2, (n, 5))
+    return X, np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] ** 2 - 0.7 + NOISE * rng.normal(size=n)
+
+
+def dense_log_likelihood(model, X, y):
+    """Return log N(y; 0, signal_var K + noise_var I) by one Cholesky."""
+    kernel = ConstantKernel(model.signal_variance_) * model.kernel_ + WhiteKernel(model.noise_variance_)
+    factor = cho_factor(kernel(X), lower=True, overwrite_a=True)
+    log_det = 2.0 * np.log(np.diag(factor[0])).sum()
+    return -0.5 * (y @ cho_solve(factor, y) + log_det + len(y) * np.log(2 * np.pi))
+
+
+def _timed(call):
+    start = time.perf_counter()
+    result = call()
+    return result, time.perf_counter() - start
+
+
+# ---- abalone ----
+
+
+def ask_abalone(path, splits, report):
+    """The count of Table 3 and the errors of Table 2."""
+    X, y = load_abalone(path)
+    kernel, noise_ratio = make_gram("rbf", {"gamma": 1 / 10.0}), 0.1 / 2
+    rows = min(4000, len(X))
+    factor, seconds = _timed(lambda: greedy_landmarks(kernel, X[:rows], y[:rows], noise_ratio))
+    print(f"\nAbalone, {rows} rows: a gap of 0.025 with {factor.rank} basis functions, {seconds:.1f} s")
+    report.add("greedy basis functions / those of the source", factor.rank / SOURCE_COUNT, 1.1)
+    errors = np.array([_abalone_errors(X, y, seed, factor.rank) for seed in range(splits)])
+    exact, low, greedy = errors.mean(axis=0)
+    print(f"  squared test error: exact {exact:.4f}, pivots {low:.4f}, greedy {greedy:.4f} ({splits} splits)")
+    report.add("error of the low-rank ridge / exact one", low / exact, 1.01)
+    report.add("error on greedy landmarks / exact one", greedy / exact, 1.01)
+    return {"count": factor.rank, "source": SOURCE_COUNT, "errors": errors.tolist()}
+
+
+def load_abalone(path):
+    """Return standardised inputs, the sex as three indicators, and the rings."""
+    table = np.genfromtxt(path, delimiter=",", dtype=str, skip_header=1)
+    sex = (table[:, :1] == np.unique(table[:, 0])).astype(float)
+    X = np.concatenate([sex, table[:, 1:-1].astype(float)], axis=1)
+    return (X - X.mean(axis=0)) / X.std(axis=0), table[:, -1].astype(float)
+
+
+def _abalone_errors(X, y, seed, rank):
+    """Return squared test errors: exact, low rank, and on greedy landmarks, for 3000 training rows."""
+    order = np.random.default_rng(seed).permutation(len(X))
+    train, test = order[:3000], order[3000:]
+    settings = {"alpha": 0.05, "gamma": 0.1, "fit_intercept": False}
+    exact = SpectralKernelRidge(**settings, method="exact").fit(X[train], y[train])
+    low = SpectralKernelRidge(**settings, method="low_rank", rank=rank).fit(X[train], y[train])
+    predictions = [exact.predict(X[test]), low.predict(X[test])]
+    factor = greedy_landmarks(make_gram("rbf", {"gamma": 0.1}), X[train], y[train], 0.05, random_state=seed)
+    fixed = ConstantKernel(1.0, "fixed") * RBF(np.sqrt(5.0), "fixed") + WhiteKernel(0.05, "fixed")
+    greedy = StreamingSpectralRegressor(fixed, landmarks=factor.landmarks, fit_intercept=False)
+    predictions.append(greedy.fit(X[train], y[train]).predict(X[test]))
+    return [float(np.mean((mean - y[test]) ** 2)) for mean in predictions]
+
+
+def draw(report):
+    """Return the figure: every number relative to its goal."""
+    from matplotlib.figure import Figure
+
+    names = list(report.goals)[::-1]
+    shares = [report.goals[name]["value"] / report.goals[name]["limit"] for name in names]
+    figure = Figure(figsize=(7.5, 0.5 * len(names) + 1.2), layout="constrained")
+    axes = figure.subplots()
+    axes.barh(names, shares, color=["#0072B2" if share <= 1 else "#D55E00" for share in shares])
+    axes.axvline(1.0, color="black", linewidth=1, linestyle="--")
+    axes.set(xlabel="value / goal", xlim=(0, max(1.2, 1.05 * max(shares))))
+    return figure
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""Dask collections: the same model as in memory, in threads and on a cluster, also when a worker dies."""
+
+import os
+import signal
+
+import numpy as np
+import pandas as pd
+import pytest
+from problems import close, smooth
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF
+
+from skspectral import StreamingSpectralRegressor
+
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+
+MODEL = StreamingSpectralRegressor(RBF(1.0), landmarks=smooth(99, n=30)[0])
+
+
+def as_frame(X, y, n_partitions=4):
+    frame = dd.from_pandas(pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}), npartitions=n_partitions)
+    return frame[["a", "b"]], frame["y"]
+
+
+def check_same(model, other, X, rel=1e-8):
+    for mine, theirs in zip(
+        model.predict(X, return_std=True), other.predict(X, return_std=True), strict=True
+    ):
+        assert close(mine, theirs, rel)
+    assert np.allclose(model.log_evidence_, other.log_evidence_, rtol=rel)
+    assert model.n_samples_seen_ == other.n_samples_seen_
+
+
+@pytest.mark.parametrize("m", [None, 2])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("chunks", [(100, 2), (37, 1), ((1, 399, 100), 2)])
+def test_arrays_give_the_model_of_memory(m, weighted, chunks):
+    X, y = smooth(0, n=500, m=m)
+    w = np.random.default_rng(0).uniform(0.1, 1.0, 500) if weighted else None
+    if weighted:
+        w[:100] = 0.0  # a whole block is absent
+    lazy = [da.from_array(X, chunks=chunks), da.from_array(y, chunks=(77, 1)[: y.ndim])]
+    weight = None if w is None else da.from_array(w, chunks=50)
+    check_same(clone(MODEL).fit(*lazy, weight), clone(MODEL).fit(X, y, w), X)
+
+
+def test_targets_may_be_in_memory():
+    X, y = smooth(1, n=200)
+    check_same(clone(MODEL).fit(da.from_array(X, chunks=50), y), clone(MODEL).fit(X, y), X)
+
+
+def test_frames_give_the_model_of_memory():
+    X, y = smooth(2, n=300)
+    frame, target = as_frame(X, y)
+    model = clone(MODEL).fit(frame, target)
+    assert list(model.feature_names_in_) == ["a", "b"]
+    table = pd.DataFrame(X, columns=["a", "b"])
+    check_same(model, clone(MODEL).fit(table, y), table)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["b", "a"]])
+    mixed = clone(MODEL).fit(frame, da.from_array(y, chunks=100))
+    assert close(mixed.predict(table), model.predict(table))
+
+
+def test_frames_with_empty_partitions_are_summed():
+    X, y = smooth(3, n=100)
+    frame, target = as_frame(X, y, 5)
+    kept = target > np.quantile(y[:20], 1.0)  # empties the first partition
+    model = clone(MODEL).fit(frame[kept], target[kept])
+    mask = y > np.quantile(y[:20], 1.0)
+    assert model.n_samples_seen_ == mask.sum()
+
+
+def test_predictions_stay_lazy():
+    X, Y = smooth(4, n=300, m=2)
+    model = clone(MODEL).fit(X, Y)
+    lazy = da.from_array(X, chunks=(110, 1))
+    mean, std = model.predict(lazy, return_std=True, include_noise=False)
+    assert all(isinstance(part, da.Array) for part in (mean, std))
+    assert mean.shape == std.shape == (300, 2)
+    assert mean.chunks[0] == (110, 110, 80)
+    expected = model.predict(X, return_std=True, include_noise=False)
+    assert close(mean.compute(), expected[0], 1e-12)
+    assert close(std.compute(), expected[1], 1e-10)
+    single = model.fit(X, Y[:, 0])
+    assert single.predict(lazy).shape == (300,)
+    assert close(single.predict(lazy).compute(), single.predict(X), 1e-12)
+    assert single.score(lazy, da.from_array(Y[:, 0], chunks=100)) == pytest.approx(single.score(X, Y[:, 0]))
+
+
+def test_predictions_of_frames_stay_lazy():
+    X, y = smooth(5, n=120)
+    frame, target = as_frame(X, y)
+    model = clone(MODEL).fit(frame, target)
+    assert close(model.predict(frame).compute(), model.predict(pd.DataFrame(X, columns=["a", "b"])), 1e-12)
+
+
+def test_landmarks_are_chosen_from_a_sample_of_the_blocks():
+    X = np.linspace(0, 50, 20_000)[:, None]
+    y = np.sin(X[:, 0]) + np.random.default_rng(0).normal(0, 0.1, len(X))
+    lazy = da.from_array(X, chunks=500), da.from_array(y, chunks=500)
+    model = StreamingSpectralRegressor(RBF(1.0), landmarks=80)
+    first, second = clone(model).fit(*lazy), clone(model).fit(*lazy)
+    assert np.array_equal(first.landmarks_, second.landmarks_)
+    assert first.landmarks_.min() < 1.5
+    assert first.landmarks_.max() > 48.5
+    greedy = model.set_params(selection="greedy", random_state=0).fit(*lazy)
+    assert greedy.n_samples_seen_ == 20_000
+
+
+def test_bad_collections_are_refused():
+    X, y = smooth(6, n=100)
+    lazy, target = da.from_array(X, chunks=25), da.from_array(y, chunks=25)
+    with_nan = X.copy()
+    with_nan[60, 0] = np.nan
+    bad = [
+        (lazy[lazy[:, 0] > 0], target, "X is a dask array with unknown chunk sizes"),
+        (lazy, target[target > 0], "y is a dask array with unknown chunk sizes"),
+        (lazy, target[:50], "y has 50 rows but X has 100"),
+        (da.from_array(with_nan, chunks=25), target, r"Block 2 of the rows: .*NaN"),
+        (lazy[:, 0], target, "two dimensions"),
+        (as_frame(X, y, 4)[0], as_frame(X, y, 2)[1], "y has 2 partitions but X has 4"),
+    ]
+    for X_bad, y_bad, message in bad:
+        with pytest.raises(ValueError, match=message):
+            clone(MODEL).fit(X_bad, y_bad)
+    with pytest.raises(ValueError, match="landmarks have shape"):
+        clone(MODEL).set_params(landmarks=np.ones((3, 5))).fit(lazy, target)
+    with pytest.raises(ValueError, match="partial_fit takes chunks in memory"):
+        clone(MODEL).partial_fit(lazy, target)
+    with pytest.raises(ValueError, match="at least one"):
+        clone(MODEL).fit(lazy, target, da.zeros(100, chunks=25))
+    with pytest.raises(ValueError, match="no rows of positive weight"):
+        StreamingSpectralRegressor().fit(lazy, target, da.zeros(100, chunks=25))
+    with pytest.raises(ValueError, match="3 features"):
+        clone(MODEL).fit(lazy, target).predict(da.ones((10, 3)))
+
+
+def test_a_bad_block_leaves_the_model_as_it_was():
+    X, y = smooth(7, n=100)
+    model = clone(MODEL).fit(X, y)
+    before = model.statistics_
+    with pytest.raises(ValueError, match="Block [01]"):
+        model.fit(da.from_array(np.full((100, 2), np.nan), chunks=50), da.from_array(y, chunks=50))
+    assert model.statistics_ is before
+
+
+# ---- a real cluster ----
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed = pytest.importorskip("distributed")
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with (
+        distributed.LocalCluster(**settings) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def die_once(block, marker, block_info=None):
+    """Return the block, but kill the worker that first asks for the third one."""
+    place = block_info[0]["chunk-location"][0]
+    if place == 2:
+        try:
+            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return block
+        os.kill(os.getpid(), signal.SIGKILL)
+    return block
+
+
+cluster_noise = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
+
+@cluster_noise
+@pytest.mark.parametrize("landmarks", ["given", "chosen"])
+def test_a_cluster_gives_the_model_of_memory(client, landmarks):
+    X, y = smooth(8, n=2000)
+    lazy = da.from_array(X, chunks=250), da.from_array(y, chunks=250)
+    model = clone(MODEL) if landmarks == "given" else StreamingSpectralRegressor(RBF(1.0), landmarks=40)
+    found = model.fit(*lazy)
+    memory = clone(model).set_params(landmarks=found.landmarks_).fit(X, y)
+    check_same(found, memory, X)
+    assert close(found.predict(lazy[0]).compute(), found.predict(X), 1e-12)
+
+
+@cluster_noise
+def test_a_worker_that_dies_loses_nothing(client, tmp_path):
+    X, y = smooth(9, n=2000)
+    marker = str(tmp_path / "died")
+    fragile = da.from_array(X, chunks=(250, 2)).map_blocks(die_once, marker=marker, dtype=float)
+    found = clone(MODEL).fit(fragile, da.from_array(y, chunks=250))
+    assert os.path.exists(marker), "no worker was killed"
+    check_same(found, clone(MODEL).fit(X, y), X)

@@ -1,0 +1,523 @@
+"""Statistics that add up, and the regressor that lives on them."""
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from problems import close, smooth
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
+
+from skspectral import (
+    FeatureStatistics,
+    RepeatedObservationsWarning,
+    SpectralGPRegressor,
+    Spectrum,
+    StreamingSpectralRegressor,
+    factors,
+)
+from skspectral.criteria import CRITERIA
+from skspectral.gram import make_gram
+from skspectral.solution import solve
+
+FIELDS = ("n_rows", "n_observations", "half_log_precision", "weight", "mean", "scatter")
+
+
+def weights_of(kind, n, seed=0):
+    rng = np.random.default_rng(seed)
+    drawn = {
+        "none": None,
+        "precisions": rng.uniform(0.1, 1.0, n),
+        "with zeros": rng.uniform(0.1, 1.0, n) * np.append(1, rng.uniform(size=n - 1) < 0.7),
+        "repeats": rng.choice([0.5, 1.0, 2.0, 3.0], n),
+    }
+    return drawn[kind]
+
+
+def rows(seed, n, r=4, m=2, offset=0.0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, r)) + offset, rng.normal(size=(n, m)) + offset
+
+
+def same(a, b, rel=1e-12):
+    return all(close(np.asarray(getattr(a, f)), np.asarray(getattr(b, f)), rel) for f in FIELDS)
+
+
+def cut(n, sizes):
+    """Return slices that cut n rows into chunks of the given sizes, the last takes what is left."""
+    ends = np.append(0, np.cumsum(sizes))
+    ends = np.append(ends[ends < n], n)
+    return [slice(a, b) for a, b in pairwise(ends)]
+
+
+def streamed(model, X, y, chunks, weight=None):
+    model = clone(model)
+    for part in chunks:
+        model.partial_fit(X[part], y[part], None if weight is None else weight[part])
+    return model
+
+
+# ---- statistics ----
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    sizes=st.lists(st.integers(1, 20), min_size=1, max_size=6),
+    weights=st.sampled_from(["none", "precisions", "with zeros", "repeats"]),
+    offset=st.sampled_from([0.0, 1e3]),
+)
+def test_chunks_add_up_to_the_whole(seed, sizes, weights, offset):
+    n = sum(sizes)
+    Phi, Y = rows(seed, n, offset=offset)
+    w = weights_of(weights, n, seed)
+    whole = FeatureStatistics.from_rows(Phi, Y, w)
+    total = FeatureStatistics.nothing(4, 2)
+    for part in cut(n, sizes):
+        total = total + FeatureStatistics.from_rows(Phi[part], Y[part], None if w is None else w[part])
+    assert same(total, whole, 1e-10)
+
+
+def test_addition_is_associative_commutative_and_has_a_neutral_element():
+    a, b, c = (FeatureStatistics.from_rows(*rows(seed, 10 + seed, offset=seed)) for seed in range(3))
+    nothing = FeatureStatistics.nothing(4, 2)
+    assert same((a + b) + c, a + (b + c))
+    assert same(a + b, b + a)
+    assert same(a + nothing, a, 0.0)
+    assert same(nothing + a, a)
+    assert same(nothing + nothing, nothing)
+
+
+def test_weights_count_as_in_rows():
+    Phi, Y = rows(0, 6)
+    w = np.array([0.0, 0.25, 1.0, 2.0, 3.0, 0.5])
+    found = FeatureStatistics.from_rows(Phi, Y, w)
+    assert found.n_rows == 5
+    assert found.n_observations == 1 + 1 + 2 + 3 + 1
+    assert found.half_log_precision == pytest.approx(0.5 * np.log([0.25, 0.5]).sum())
+    assert found.weight == pytest.approx(w.sum())
+
+
+def test_statistics_of_other_features_are_refused():
+    with pytest.raises(ValueError, match="4 features and 2 outputs cannot be added to those of 3 and 2"):
+        FeatureStatistics.nothing(4, 2) + FeatureStatistics.nothing(3, 2)
+    with pytest.raises(TypeError):
+        FeatureStatistics.nothing(4, 2) + 1
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("weights", ["none", "precisions", "with zeros", "repeats"])
+@pytest.mark.parametrize("n", [3, 5, 6, 50])
+@pytest.mark.filterwarnings("ignore::skspectral.RepeatedObservationsWarning")
+def test_sums_give_what_the_rows_give(intercept, weights, n):
+    Phi, Y = rows(1, n, offset=2.0)
+    w = weights_of(weights, n, seed=2)
+    spectrum = Spectrum.from_factor(Phi, np.ones((n, 1)) if intercept else None, w)
+    by_rows, by_sums = spectrum.rotate(Y), FeatureStatistics.from_rows(Phi, Y, w).rotate(intercept)
+    assert close(by_sums.s, by_rows.s, 1e-10)
+    assert close(by_sums.count, by_rows.count, 1e-12)
+    assert close(by_sums.energy, by_rows.energy, 1e-9)
+    assert close(by_sums.scale, by_rows.scale, 1e-12)
+    new, _ = rows(3, 5)
+    basis = np.ones((5, 1)) if intercept else None
+    for name in ("evidence", "gcv"):
+        with_rows, with_sums = (solve(rotated, CRITERIA[name]) for rotated in (by_rows, by_sums))
+        if with_rows.tuning[0].status == "noise_free":
+            continue
+        assert np.allclose(with_sums.noise_var, with_rows.noise_var, rtol=1e-6)
+        assert np.allclose(with_sums.log_evidence, with_rows.log_evidence, rtol=1e-8)
+        assert close(with_sums.range_dual, Phi.T @ with_rows.range_dual, 1e-6)
+        assert close(with_sums.beta, with_rows.beta, 1e-6)
+        variances = [
+            s.predictive_variance(*s.spectrum.project_features(new, np.full(5, 20.0), basis))
+            for s in (with_sums, with_rows)
+        ]
+        assert close(*variances, 1e-6)
+
+
+def test_a_large_mean_costs_no_digits():
+    Phi, Y = rows(4, 200)
+    near, far = (FeatureStatistics.from_rows(Phi, Y + shift).rotate() for shift in (0.0, 1e6))
+    assert close(far.energy, near.energy, 1e-8)
+
+
+# ---- the regressor ----
+
+
+@pytest.mark.parametrize("weights", ["none", "precisions", "with zeros", "repeats"])
+@pytest.mark.parametrize("m", [None, 3])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.filterwarnings("ignore::skspectral.RepeatedObservationsWarning")
+def test_any_chunking_gives_the_answer_of_one_batch(weights, m, intercept):
+    X, y = smooth(0, n=400, m=m)
+    w = weights_of(weights, len(X))
+    model = StreamingSpectralRegressor(RBF(1.0), landmarks=X[:40], fit_intercept=intercept)
+    batch = clone(model).fit(X, y, w)
+    expected = batch.predict(X, return_std=True)
+    for sizes in ([100], [1, 2, 3], [7] * 100):
+        chunked = streamed(model, X, y, cut(400, sizes), w)
+        for mine, theirs in zip(chunked.predict(X, return_std=True), expected, strict=True):
+            assert close(mine, theirs, 1e-8)
+        for name in ("noise_variance_", "signal_variance_", "log_evidence_", "intercept_", "effective_dof_"):
+            assert np.allclose(getattr(chunked, name), getattr(batch, name), rtol=1e-8)
+        assert chunked.n_samples_seen_ == batch.n_samples_seen_
+
+
+@pytest.mark.parametrize("selection", ["pivots", "greedy"])
+def test_chosen_landmarks_do_not_depend_on_the_chunking(selection):
+    X, y = smooth(1, n=2600)
+    model = StreamingSpectralRegressor(RBF(1.0), landmarks=30, selection=selection)
+    first, second = (streamed(model, X, y, cut(2600, sizes)) for sizes in ([900], [7, 1300]))
+    assert np.array_equal(first.landmarks_, second.landmarks_)
+    assert close(first.predict(X), second.predict(X), 1e-8)
+
+
+def test_few_rows_in_one_batch_or_in_chunks_choose_alike():
+    X, y = smooth(2, n=300)
+    model = StreamingSpectralRegressor(landmarks=50)
+    batch, chunked = clone(model).fit(X, y), streamed(model, X, y, cut(300, [30] * 9))
+    assert np.array_equal(batch.landmarks_, chunked.landmarks_)
+    assert batch.kernel_ == chunked.kernel_
+    assert close(chunked.predict(X), batch.predict(X), 1e-8)
+
+
+def test_a_model_is_there_after_every_chunk():
+    X, y = smooth(3, n=1500)
+    model = StreamingSpectralRegressor(RBF(1.0), landmarks=60)
+    errors = []
+    for part in cut(1500, [5, 45, 450]):
+        model.partial_fit(X[part], y[part])
+        errors.append(np.mean((model.predict(X) - y) ** 2))
+        assert model.n_samples_seen_ == part.stop
+    assert errors[0] > errors[1] > errors[3]
+    assert model.rank_ == 60
+
+
+@pytest.mark.parametrize("m", [None, 2])
+def test_with_all_rows_as_landmarks_it_is_the_exact_model(m):
+    X, y = smooth(4, n=150, m=m)
+    exact = SpectralGPRegressor(RBF(0.7), optimizer=None, method="exact").fit(X, y)
+    stream = StreamingSpectralRegressor(RBF(0.7), landmarks=X).fit(X, y)
+    new = np.random.default_rng(0).uniform(-3, 3, (30, 2))
+    for noise in (True, False):
+        both = (model.predict(new, return_std=True, include_noise=noise) for model in (stream, exact))
+        for mine, theirs in zip(*both, strict=True):
+            assert close(mine, theirs, 1e-6)
+    assert np.sum(stream.log_evidence_) == pytest.approx(exact.log_marginal_likelihood_value_, rel=1e-7)
+
+
+def test_the_default_kernel_is_that_of_the_process():
+    X, y = smooth(5, n=200)
+    stream, exact = StreamingSpectralRegressor().fit(X, y), SpectralGPRegressor(optimizer=None).fit(X, y)
+    assert stream.kernel_.length_scale == pytest.approx(exact.kernel_.length_scale)
+    assert close(stream.predict(X), exact.predict(X), 1e-6)
+
+
+def test_constant_and_white_kernels_bound_the_variances():
+    X, y = smooth(6, n=200)
+    fixed = ConstantKernel(2.0, "fixed") * RBF(1.0) + WhiteKernel(0.5, "fixed")
+    model = StreamingSpectralRegressor(fixed, landmarks=X).fit(X, y)
+    exact = SpectralGPRegressor(fixed, optimizer=None).fit(X, y)
+    assert (model.signal_variance_, model.noise_variance_) == (pytest.approx(2.0), pytest.approx(0.5))
+    assert model.tuning_[0].status == "fixed"
+    assert close(model.predict(X), exact.predict(X), 1e-6)
+
+
+def test_far_from_the_data_the_prior_returns():
+    X, y = smooth(7, n=300)
+    model = StreamingSpectralRegressor(RBF(1.0), landmarks=20).fit(X, y)
+    mean, std = model.predict(np.full((1, 2), 100.0), return_std=True, include_noise=False)
+    assert std[0] >= np.sqrt(model.signal_variance_) * (1 - 1e-9)
+    assert mean[0] == pytest.approx(model.intercept_)
+    assert model.predict(X, return_std=True, include_noise=False)[1].max() < 0.5 * std[0]
+
+
+@pytest.mark.parametrize("criterion", ["evidence", "gcv", "posterior"])
+def test_criteria_without_rows_are_tuned_from_the_sums(criterion):
+    X, y = smooth(8, n=200)
+    Phi = factors.nystroem(make_gram(RBF(1.0)), X, X[:25]).Phi
+    by_rows = solve(Spectrum.from_factor(Phi, np.ones((200, 1))).rotate(y[:, None]), CRITERIA[criterion])
+    model = StreamingSpectralRegressor(RBF(1.0), landmarks=X[:25], criterion=criterion).fit(X, y)
+    assert model.noise_variance_ == pytest.approx(by_rows.noise_var[0], rel=1e-6)
+    assert model.criterion_value_ == pytest.approx(by_rows.tuning[0].value, rel=1e-8)
+
+
+@pytest.mark.parametrize("criterion", ["loo", "loo_lpd"])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_criteria_that_need_rows_are_refused(criterion, method):
+    X, y = smooth(9, n=20)
+    model = StreamingSpectralRegressor(criterion=criterion)
+    with pytest.raises(ValueError, match=r"a stream does not keep them.*'evidence', 'gcv', 'posterior'"):
+        getattr(model, method)(X, y)
+
+
+def test_every_output_has_variances_of_its_own():
+    X, Y = smooth(10, n=300, m=2)
+    Y[:, 1] += np.random.default_rng(0).normal(0, 2.0, 300)
+    model = StreamingSpectralRegressor(RBF(1.0), landmarks=40)
+    joint, alone = clone(model).fit(X, Y), clone(model).fit(X, Y[:, 1])
+    assert joint.noise_variance_[1] == pytest.approx(alone.noise_variance_, rel=1e-8)
+    assert close(joint.predict(X)[:, 1], alone.predict(X), 1e-8)
+    assert joint.coef_.shape == (joint.rank_, 2)
+    assert alone.coef_.shape == (alone.rank_,)
+
+
+def test_a_bad_chunk_leaves_everything_as_it_was():
+    X, y = smooth(11, n=300)
+    model = StreamingSpectralRegressor(RBF(1.0), landmarks=X[:20]).partial_fit(X, y)
+    before, expected = model.statistics_, model.predict(X)
+    with_nan, target_nan = X.copy(), y.copy()
+    with_nan[3, 1] = target_nan[5] = np.nan
+    bad = [
+        (X[:, :1], y, None, "1 features"),
+        (with_nan, y, None, "NaN"),
+        (X, target_nan, None, "NaN"),
+        (X, np.column_stack([y, y]), None, r"2 target\(s\), but the chunks before had 1"),
+        (X[:10], y, None, "inconsistent"),
+        (X, y, -np.ones(300), "must not be negative"),
+    ]
+    for X_bad, y_bad, weight, message in bad:
+        with pytest.raises(ValueError, match=message):
+            model.partial_fit(X_bad, y_bad, weight)
+    assert model.statistics_ is before
+    assert np.array_equal(model.predict(X), expected)
+    assert model.n_features_in_ == 2
+
+
+def test_a_bad_first_chunk_leaves_it_unfitted():
+    X, y = smooth(12, n=30)
+    model = StreamingSpectralRegressor()
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_fit(X, np.full(30, np.nan))
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    with pytest.raises(NotFittedError):
+        _ = model.noise_variance_
+    assert model.partial_fit(X[:, :1], y).n_features_in_ == 1
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_bad_landmarks_are_refused(method):
+    X, y = smooth(13, n=30)
+    bad = [
+        (np.zeros((4, 3)), r"shape \(4, 3\) but the inputs have 2 columns"),
+        (np.zeros(4), r"shape \(4,\)"),
+        (np.full((4, 2), np.nan), "NaN"),
+        (0, "landmarks"),
+        (2.5, "landmarks"),
+    ]
+    for landmarks, message in bad:
+        with pytest.raises(ValueError, match=message):
+            getattr(StreamingSpectralRegressor(landmarks=landmarks), method)(X, y)
+
+
+def test_rows_of_weight_zero_are_absent():
+    X, y = smooth(14, n=120)
+    w = weights_of("with zeros", 120)
+    kept = w > 0
+    model = StreamingSpectralRegressor(landmarks=15)
+    with_zeros, alone = clone(model).fit(X, y, w), clone(model).fit(X[kept], y[kept], w[kept])
+    assert close(with_zeros.predict(X), alone.predict(X), 1e-10)
+    seen = alone.n_samples_seen_
+    assert with_zeros.n_samples_seen_ == seen
+    assert alone.partial_fit(X, y, np.zeros(120)).n_samples_seen_ == seen
+    with pytest.raises(ValueError, match="at least one"):
+        clone(model).partial_fit(X, y, np.zeros(120))
+
+
+def test_agreeing_repetitions_warn():
+    X, y = smooth(15, n=12)
+    with pytest.warns(RepeatedObservationsWarning):
+        StreamingSpectralRegressor(Matern(0.5)).fit(X, y, np.full(12, 1e6))
+
+
+def test_it_can_be_pickled_at_any_moment():
+    X, y = smooth(16, n=1400)
+    model = StreamingSpectralRegressor(RBF(1.0), landmarks=30)
+    for part in cut(1400, [200, 1000]):
+        model.partial_fit(X[part], y[part])
+        copy = pickle.loads(pickle.dumps(model))
+        assert np.array_equal(copy.predict(X), model.predict(X))
+    again = pickle.loads(pickle.dumps(model)).partial_fit(X, y)
+    assert close(again.predict(X), model.partial_fit(X, y).predict(X), 1e-12)
+
+
+def test_fit_forgets_and_partial_fit_continues():
+    X, y = smooth(17, n=200)
+    model = StreamingSpectralRegressor(RBF(1.0), landmarks=20).fit(X, y)
+    fresh = model.predict(X)
+    model.partial_fit(X, y + 1.0)
+    assert model.n_samples_seen_ == 400
+    assert model.intercept_ != pytest.approx(np.mean(y), abs=1e-3)
+    assert np.array_equal(model.fit(X, y).predict(X), fresh)
+
+
+def test_sorted_rows_get_landmarks_everywhere():
+    X = np.linspace(0, 100, 20_000)[:, None]
+    y = np.sin(X[:, 0])
+    model = StreamingSpectralRegressor(RBF(1.0), landmarks=200).fit(X, y + 0.1 * np.cos(1e5 * X[:, 0]))
+    assert model.landmarks_.max() > 95
+    assert np.abs(model.predict(X) - y).max() < 0.1
+
+
+def test_the_same_seed_draws_the_same_landmarks():
+    X, y = smooth(18, n=2500)
+    model = StreamingSpectralRegressor(RBF(1.0), landmarks=20, selection="greedy")
+    first, second = clone(model).fit(X, y), clone(model).fit(X, y)
+    other = clone(model).set_params(random_state=1).fit(X, y)
+    assert np.array_equal(first.landmarks_, second.landmarks_)
+    assert not np.array_equal(first.landmarks_, other.landmarks_)
+
+
+def test_it_tells_how_far_it_is(capsys):
+    X, y = smooth(19, n=1500)
+    model = StreamingSpectralRegressor(RBF(1.0), landmarks=10, verbose=1)
+    streamed(model, X, y, cut(1500, [400]))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "[StreamingSpectralRegressor] rows 400, rank not chosen yet",
+        "[StreamingSpectralRegressor] rows 1500, rank 10",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (np.ones((30, 2)), np.arange(30.0)),
+        (np.ones((1, 2)), np.ones(1)),
+        (np.repeat(smooth(0, n=5)[0], 6, axis=0), np.random.default_rng(0).normal(size=30)),
+        (smooth(0, n=30)[0], np.full(30, 7.0)),
+        (smooth(0, n=30)[0], 1e150 * np.arange(30.0)),
+        (smooth(0, n=30)[0], 1e-150 * np.arange(30.0)),
+        (smooth(0, n=30)[0], np.random.default_rng(1).normal(size=30)),
+        (smooth(0, n=30)[0], smooth(0, n=30)[0][:, 0]),
+    ],
+    ids=["same X", "one row", "duplicates", "constant", "huge", "tiny", "noise", "noise-free"],
+)
+@pytest.mark.parametrize("kernel", [RBF(1.0), DotProduct(0.0, "fixed")])
+@pytest.mark.parametrize("selection", ["pivots", "greedy"])
+def test_extremes_are_answered(X, y, kernel, selection):
+    model = StreamingSpectralRegressor(kernel, selection=selection).fit(X, y)
+    for values in model.predict(X, return_std=True):
+        assert np.isfinite(values).all()
+    if np.ptp(y) == 0:
+        assert close(model.predict(X), y, 1e-12)
+
+
+def test_memory_does_not_grow_with_the_rows():
+    import tracemalloc
+
+    model = StreamingSpectralRegressor(RBF(1.0), landmarks=smooth(0, n=50)[0])
+    X, y = smooth(20, n=5000)
+    model.partial_fit(X, y)
+    tracemalloc.start()
+    for _ in range(5):
+        model.partial_fit(X, y)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1e6
+    assert peak < 6 * 8 * 5000 * 50
+
+
+# ---- sparse greedy selection ----
+
+
+def ridge_minimum(K, Y, g):
+    """min L = -1/2 y'K(K+gI)^-1 y (eq. 82), summed over outputs."""
+    return -0.5 * float((Y * (K @ np.linalg.solve(K + g * np.eye(len(K)), Y))).sum())
+
+
+@given(
+    seed=st.integers(0, 1000),
+    n=st.integers(2, 40),
+    m=st.integers(1, 2),
+    log_g=st.floats(-7, 3),
+    candidates=st.sampled_from([1, 5, 59]),
+)
+def test_the_gap_brackets_the_exact_minimum(seed, n, m, log_g, candidates):
+    X, Y = smooth(seed, n=n, m=m)
+    gram, g = make_gram(RBF(1.0)), np.exp(log_g)
+    exact = ridge_minimum(gram.square(X), Y, g)
+    search = factors.SparseGreedy(gram, X, Y, g, candidates=candidates, random_state=seed)
+    slack = 1e-9 * float((Y**2).sum())
+    uppers, lowers = [search.upper], [search.lower]
+    while search.step():
+        if len(search.chosen) % 3 == 0:
+            search.tighten()
+        uppers.append(search.upper)
+        lowers.append(search.lower)
+    assert min(uppers) >= exact - slack
+    assert max(lowers) <= exact + slack
+    assert np.all(np.diff(uppers) <= 0)  # more basis functions never raise the bound
+    assert np.all(np.diff(lowers) >= 0)
+    if len(search.chosen_dual) == n:
+        assert lowers[-1] == pytest.approx(exact, abs=1e-6 * float((Y**2).sum()))
+
+
+def test_what_a_step_attains_is_the_minimum_on_its_support():
+    X, y = smooth(21, n=60)
+    gram, g = make_gram(RBF(1.0)), 0.1
+    search = factors.SparseGreedy(gram, X, y, g)
+    for _ in range(12):
+        search.step()
+    K, chosen, dual = gram.square(X), search.chosen, search.chosen_dual
+    C = K[:, chosen]
+    attained = -0.5 * (C.T @ y) @ np.linalg.solve(g * C[chosen] + C.T @ C, C.T @ y)
+    assert search.upper == pytest.approx(attained, rel=1e-8)
+    inner = K[np.ix_(dual, dual)] + g * np.eye(len(dual))
+    assert search.lower == pytest.approx(-0.5 * y @ y + 0.5 * g * y[dual] @ np.linalg.solve(inner, y[dual]))
+
+
+def test_the_greedy_factor_stops_at_the_gap():
+    X, y = smooth(22, n=400, noise=0.02)
+    gram = make_gram(RBF(1.0))
+    loose, tight = (factors.greedy_landmarks(gram, X, y, 1e-2, gap=gap) for gap in (0.3, 0.05))
+    assert loose.rank < tight.rank < 200
+    capped = factors.greedy_landmarks(gram, X, y, 1e-2, gap=0.0, max_rank=7)
+    assert capped.rank == 7
+    E = gram.square(X) - capped.Phi @ capped.Phi.T
+    assert capped.tau == pytest.approx(np.trace(E))
+    assert np.array_equal(capped.landmarks, X[capped.pivots])
+
+
+def test_residuals_at_all_rows_close_the_gap_of_noisy_targets():
+    X, y = smooth(25, n=400, noise=1.0)
+    gram = make_gram(RBF(1.0))
+    sparse, dense = (
+        factors.greedy_landmarks(gram, X, y - y.mean(), 0.5, gap=0.01, max_rank=150, dense_dual=dual)
+        for dual in (False, True)
+    )
+    assert sparse.rank > 140
+    assert dense.rank < 60
+
+
+def test_targets_guide_the_greedy_choice():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-10, 10, (600, 1))
+    y = np.where(X[:, 0] > 5, np.sin(3 * X[:, 0]), 0.0)
+    gram = make_gram(RBF(0.5))
+    greedy = factors.greedy_landmarks(gram, X, y, 0.1, max_rank=10)
+    pivots = factors.pivoted_cholesky(gram, X, rank=10)
+    assert (X[greedy.pivots] > 4).mean() > 0.9
+    assert (X[pivots.pivots] > 4).mean() < 0.6
+
+
+def test_the_greedy_choice_is_reproducible():
+    X, y = smooth(23, n=300)
+    gram = make_gram(RBF(1.0))
+    picks = [
+        factors.greedy_landmarks(gram, X, y, 0.1, gap=0, max_rank=10, random_state=s).pivots
+        for s in (0, 0, 1)
+    ]
+    assert np.array_equal(picks[0], picks[1])
+    assert not np.array_equal(picks[0], picks[2])
+
+
+def test_a_bad_rank_of_the_greedy_choice_is_refused():
+    X, y = smooth(24, n=20)
+    for rank in (0, 21):
+        with pytest.raises(ValueError, match=f"between 1 and the number of rows, 20; got {rank}"):
+            factors.greedy_landmarks(make_gram(RBF(1.0)), X, y, 0.1, max_rank=rank)
