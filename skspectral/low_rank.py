@@ -15,7 +15,8 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 from .criteria import CRITERIA, value_at
 from .criteria.form import Terms
 from .exceptions import IndefiniteKernelError, LowRankWarning
-from .factors import FeatureMap, greedy_landmarks, pivoted_cholesky
+from .factors import FeatureMap, pivoted_cholesky
+from .greedy import greedy_landmarks
 from .solution import VarianceBounds, solve
 from .spectrum import Rotated, Spectrum
 
@@ -165,8 +166,8 @@ def decompose(problem, method, rank, *, must_be_exact=False, selection="pivots")
     must_be_exact : bool, default=False
         Whether "auto" may not approximate at all.
     selection : {"pivots", "greedy"}, default="pivots"
-        How the rows behind a factor are chosen where `method` is "low_rank" or a rank is given. "greedy" looks
-        at the targets and stops at its own gap (`factors.greedy_landmarks`), at the latest at `rank`.
+        How the rows behind a factor are chosen where `method` is "low_rank" or a rank is given. "greedy"
+        looks at the targets and stops at its own gap (`greedy_landmarks`), at the latest at `rank`.
     """
     n = problem.X.shape[0]
     if rank is not None and method != "exact" and rank > n:

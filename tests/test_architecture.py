@@ -22,6 +22,7 @@ ROOMS = [
     "spectrum",
     "resolvent",
     "factors",
+    "greedy",
     "criteria",
     "tuning",
     "descent",
@@ -41,7 +42,7 @@ ROOMS = [
     "displays",
 ]
 FOR_EVERYONE = ["exceptions", "validation"]
-FACTORISING = {"rows", "reflectors", "spectrum", "resolvent", "factors", "low_rank", "streaming"}
+FACTORISING = {"rows", "reflectors", "spectrum", "resolvent", "factors", "greedy", "low_rank", "streaming"}
 FACTORISING |= {"descent"}  # solves with its own curvature, as small as theta
 FACTORISATIONS = {"eigh", "eig", "eigvalsh", "eigvals", "svd", "svdvals", "cholesky", "cho_factor"}
 FACTORISATIONS |= {"qr", "lu", "lu_factor", "ldl", "inv", "pinv", "solve", "lstsq", "eigh_tridiagonal"}
@@ -49,6 +50,7 @@ UNKNOWN_TO = {
     "gram": {"scipy.linalg"},
     "spectrum": {"sklearn"},
     "factors": {"sklearn"},
+    "greedy": {"sklearn"},
     "criteria": {"sklearn", "scipy.optimize", "scipy.linalg", "warnings", "random", "numpy.random"},
     "tuning": {"sklearn"},
     "kernel_ridge": {"matplotlib", "scipy"},

@@ -141,7 +141,7 @@ def test_a_bad_block_leaves_the_model_as_it_was():
     X, y = smooth(7, n=100)
     model = clone(MODEL).fit(X, y)
     before = model.statistics_
-    with pytest.raises(ValueError, match="Block [01]"):
+    with pytest.raises(ValueError, match=r"Block [01]"):
         model.fit(da.from_array(np.full((100, 2), np.nan), chunks=50), da.from_array(y, chunks=50))
     assert model.statistics_ is before
 

@@ -6,6 +6,7 @@ chunks may come one after the other (`partial_fit`), or from the blocks of a das
 ==============  ==========================================================================
 statistics      `FeatureStatistics`, the sums, with ``+``; from them eigenvalues and energies
 features        `Features`, from inputs to Phi: a kernel and landmarks, chosen from a few rows
+model           `State`, what was seen, and `Model`, what follows from it
 regressor       `StreamingSpectralRegressor`
 blocks          dask collections as blocks, sums over them as a tree
 ==============  ==========================================================================

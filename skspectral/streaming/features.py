@@ -7,22 +7,23 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from ..criteria import CRITERIA
-from ..factors import FeatureMap, greedy_landmarks, independent, pivoted_cholesky
+from ..factors import FeatureMap, independent, pivoted_cholesky
 from ..gaussian_process import _default_kernel
 from ..gram import make_gram
+from ..greedy import greedy_landmarks
 from ..kernel_parts import split_kernel
 from ..solution import VarianceBounds, solve
 from ..spectrum import Spectrum
 from .statistics import FeatureStatistics
 
-__all__ = ["Chunk", "Features", "sample_size"]
+__all__ = ["SLAB", "Chunk", "Features", "sample_size"]
 
 # Rows among which landmarks are looked for: this many, or this many per landmark.
 _SMALLEST_SAMPLE, _PER_LANDMARK = 1000, 10
 # Share of the trace of K, on these rows, below which further landmarks are rounding.
 _SPAN = 1e-12
 # Rows whose features are held at a time.
-_SLAB = 8192
+SLAB = 8192
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,8 @@ class Features:
     def statistics(self, chunk):
         """Return the `FeatureStatistics` of a chunk, a slab at a time."""
         total = FeatureStatistics.nothing(self.rank, chunk.Y.shape[1])
-        for i in range(0, len(chunk), _SLAB):
-            slab = chunk[i : i + _SLAB]
+        for i in range(0, len(chunk), SLAB):
+            slab = chunk[i : i + SLAB]
             total = total + FeatureStatistics.from_rows(self(slab.X), slab.Y, slab.weight)
         return total
 

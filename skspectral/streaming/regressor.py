@@ -1,6 +1,5 @@
 """Gaussian process regression on landmarks, from chunks of rows."""
 
-from dataclasses import dataclass, replace
 from numbers import Integral
 
 import numpy as np
@@ -11,10 +10,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..criteria import CRITERIA
-from ..solution import Solution, solve
+from ..solution import solve
 from ..validation import as_columns, check_weights, per_target
 from . import blocks
-from .features import _SLAB, Chunk, Features, sample_size
+from .features import Chunk, Features, sample_size
+from .model import Model, State
 from .statistics import FeatureStatistics
 
 __all__ = ["StreamingSpectralRegressor"]
@@ -161,7 +161,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
             return self._fit_blocks(blocks.as_blocks(X, y, sample_weight), X, y)
         chunk, y_ndim = self._validated(X, y, sample_weight, reset=True)
         features = self._choose(self._sample(chunk))
-        state = _State(y_ndim, features, FeatureStatistics.nothing(features.rank, chunk.Y.shape[1]))
+        state = State(y_ndim, features, FeatureStatistics.nothing(features.rank, chunk.Y.shape[1]))
         return self._adopt(state.with_rows(chunk, self._report), tune=True)
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -190,7 +190,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
             # refuses bad landmarks at once
             features = self._choose(chunk) if np.ndim(self.landmarks) else None
             rank = 0 if features is None else features.rank
-            state = _State(y_ndim, features, FeatureStatistics.nothing(rank, chunk.Y.shape[1]))
+            state = State(y_ndim, features, FeatureStatistics.nothing(rank, chunk.Y.shape[1]))
         elif chunk.Y.shape[1] != state.n_outputs:
             raise ValueError(
                 f"y has {chunk.Y.shape[1]} target(s), but the chunks before had {state.n_outputs}. Pass the "
@@ -333,7 +333,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         if not statistics.n_rows:
             raise ValueError("sample_weight is 0 for every row; at least one row needs a positive weight.")
         self._report(statistics.n_rows, features.rank)
-        return self._adopt(_State(y.ndim, features, statistics), tune=True)
+        return self._adopt(State(y.ndim, features, statistics), tune=True)
 
     def _adopt(self, state, tune=False):
         """Take over a state; what was derived from the one before is forgotten."""
@@ -359,7 +359,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
             state = self._settled
             rotated = state.statistics.rotate(self.fit_intercept)
             solution = solve(rotated, CRITERIA[self.criterion], state.features.bounds)
-            self._cache["model"] = _Model(state.features, solution, state.y_ndim)
+            self._cache["model"] = Model(state.features, solution, state.y_ndim)
         return self._cache["model"]
 
     @property
@@ -373,68 +373,3 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
     def _report(self, n_rows, rank):
         if self.verbose:
             print(f"[StreamingSpectralRegressor] rows {n_rows}, rank {rank or 'not chosen yet'}")
-
-
-@dataclass(frozen=True)
-class _State:
-    """What was seen: statistics of features, or rows that wait for features."""
-
-    y_ndim: int
-    features: Features | None
-    statistics: FeatureStatistics
-    waiting: Chunk | None = None
-
-    @property
-    def n_outputs(self):
-        return self.statistics.n_outputs
-
-    @property
-    def n_rows(self):
-        return self.statistics.n_rows if self.waiting is None else len(self.waiting)
-
-    def with_rows(self, chunk, report=None):
-        """Return the state after more rows."""
-        total = self.statistics
-        for i in range(0, len(chunk), _SLAB):
-            total = total + self.features.statistics(chunk[i : i + _SLAB])
-            if report is not None:
-                report(total.n_rows, self.features.rank)
-        return replace(self, statistics=total)
-
-    def waiting_with(self, chunk):
-        return replace(self, waiting=chunk if self.waiting is None else self.waiting.joined(chunk))
-
-    def started(self, features, report=None):
-        """Return the state with features, the waiting rows summed."""
-        nothing = FeatureStatistics.nothing(features.rank, self.n_outputs)
-        return _State(self.y_ndim, features, nothing).with_rows(self.waiting, report)
-
-
-@dataclass(frozen=True)
-class _Model:
-    """A tuned model: all that predictions need, a slab of rows at a time."""
-
-    features: Features
-    solution: Solution
-    y_ndim: int
-
-    @property
-    def intercept(self):
-        beta = self.solution.beta
-        return beta[0] if len(beta) else np.zeros(beta.shape[1])
-
-    def mean(self, X):
-        return self._in_slabs(lambda x: self.features(x) @ self.solution.range_dual + self.intercept, X)
-
-    def std(self, X, include_noise):
-        noise = self.solution.noise_var if include_noise else 0.0
-        return self._in_slabs(lambda x: np.sqrt(self._latent_variance(x) + noise), X)
-
-    def _latent_variance(self, X):
-        prior, basis = self.features.prior(X), np.ones((len(X), len(self.solution.beta)))
-        geometry = self.solution.spectrum.project_features(self.features(X), prior, basis)
-        return self.solution.predictive_variance(*geometry)
-
-    def _in_slabs(self, function, X):
-        columns = np.concatenate([function(X[i : i + _SLAB]) for i in range(0, max(len(X), 1), _SLAB)])
-        return columns[:, 0] if self.y_ndim == 1 else columns

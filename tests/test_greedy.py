@@ -1,0 +1,107 @@
+"""Sparse greedy selection: bounds on the ridge problem, and what the targets do to the choice."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from problems import smooth
+from sklearn.gaussian_process.kernels import RBF
+
+from skspectral import factors
+from skspectral.gram import make_gram
+from skspectral.greedy import SparseGreedy, greedy_landmarks
+
+
+def ridge_minimum(K, Y, g):
+    """min L = -1/2 y'K(K+gI)^-1 y (eq. 82), summed over outputs."""
+    return -0.5 * float((Y * (K @ np.linalg.solve(K + g * np.eye(len(K)), Y))).sum())
+
+
+@given(
+    seed=st.integers(0, 1000),
+    n=st.integers(2, 40),
+    m=st.integers(1, 2),
+    log_g=st.floats(-7, 3),
+    candidates=st.sampled_from([1, 5, 59]),
+)
+def test_the_gap_brackets_the_exact_minimum(seed, n, m, log_g, candidates):
+    X, Y = smooth(seed, n=n, m=m)
+    gram, g = make_gram(RBF(1.0)), np.exp(log_g)
+    exact = ridge_minimum(gram.square(X), Y, g)
+    search = SparseGreedy(gram, X, Y, g, candidates=candidates, random_state=seed)
+    slack = 1e-9 * float((Y**2).sum())
+    uppers, lowers = [search.upper], [search.lower]
+    while search.step():
+        if len(search.chosen) % 3 == 0:
+            search.tighten()
+        uppers.append(search.upper)
+        lowers.append(search.lower)
+    assert min(uppers) >= exact - slack
+    assert max(lowers) <= exact + slack
+    assert np.all(np.diff(uppers) <= 0)  # more basis functions never raise the bound
+    assert np.all(np.diff(lowers) >= 0)
+    if len(search.chosen_dual) == n:
+        assert lowers[-1] == pytest.approx(exact, abs=1e-6 * float((Y**2).sum()))
+
+
+def test_what_a_step_attains_is_the_minimum_on_its_support():
+    X, y = smooth(21, n=60)
+    gram, g = make_gram(RBF(1.0)), 0.1
+    search = SparseGreedy(gram, X, y, g)
+    for _ in range(12):
+        search.step()
+    K, chosen, dual = gram.square(X), search.chosen, search.chosen_dual
+    C = K[:, chosen]
+    attained = -0.5 * (C.T @ y) @ np.linalg.solve(g * C[chosen] + C.T @ C, C.T @ y)
+    assert search.upper == pytest.approx(attained, rel=1e-8)
+    inner = K[np.ix_(dual, dual)] + g * np.eye(len(dual))
+    assert search.lower == pytest.approx(-0.5 * y @ y + 0.5 * g * y[dual] @ np.linalg.solve(inner, y[dual]))
+
+
+def test_the_greedy_factor_stops_at_the_gap():
+    X, y = smooth(22, n=400, noise=0.02)
+    gram = make_gram(RBF(1.0))
+    loose, tight = (greedy_landmarks(gram, X, y, 1e-2, gap=gap) for gap in (0.3, 0.05))
+    assert loose.rank < tight.rank < 200
+    capped = greedy_landmarks(gram, X, y, 1e-2, gap=0.0, max_rank=7)
+    assert capped.rank == 7
+    E = gram.square(X) - capped.Phi @ capped.Phi.T
+    assert capped.tau == pytest.approx(np.trace(E))
+    assert np.array_equal(capped.landmarks, X[capped.pivots])
+
+
+def test_residuals_at_all_rows_close_the_gap_of_noisy_targets():
+    X, y = smooth(25, n=400, noise=1.0)
+    gram = make_gram(RBF(1.0))
+    sparse, dense = (
+        greedy_landmarks(gram, X, y - y.mean(), 0.5, gap=0.01, max_rank=150, dense_dual=dual)
+        for dual in (False, True)
+    )
+    assert sparse.rank > 140
+    assert dense.rank < 60
+
+
+def test_targets_guide_the_greedy_choice():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-10, 10, (600, 1))
+    y = np.where(X[:, 0] > 5, np.sin(3 * X[:, 0]), 0.0)
+    gram = make_gram(RBF(0.5))
+    greedy = greedy_landmarks(gram, X, y, 0.1, max_rank=10)
+    pivots = factors.pivoted_cholesky(gram, X, rank=10)
+    assert (X[greedy.pivots] > 4).mean() > 0.9
+    assert (X[pivots.pivots] > 4).mean() < 0.6
+
+
+def test_the_greedy_choice_is_reproducible():
+    X, y = smooth(23, n=300)
+    gram = make_gram(RBF(1.0))
+    picks = [greedy_landmarks(gram, X, y, 0.1, gap=0, max_rank=10, random_state=s).pivots for s in (0, 0, 1)]
+    assert np.array_equal(picks[0], picks[1])
+    assert not np.array_equal(picks[0], picks[2])
+
+
+def test_a_bad_rank_of_the_greedy_choice_is_refused():
+    X, y = smooth(24, n=20)
+    for rank in (0, 21):
+        with pytest.raises(ValueError, match=f"between 1 and the number of rows, 20; got {rank}"):
+            greedy_landmarks(make_gram(RBF(1.0)), X, y, 0.1, max_rank=rank)
