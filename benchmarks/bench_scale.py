@@ -152,9 +152,9 @@ def _excess(mean, other):
 def memory_of_fit(n, rank):
     """Return the peak memory that a fit adds to its data, in bytes."""
     X, y, _ = make_data(n)
-    before = _peak()
+    before = peak_bytes()
     model = make_ridge(rank).fit(X, y)
-    return {"peak": _peak() - before, "rank": model.rank_}
+    return {"peak": peak_bytes() - before, "rank": model.rank_}
 
 
 # ---- stream ----
@@ -178,7 +178,7 @@ def memory_of_stream(n, size, rank):
         model.partial_fit(X, y)
     noise = float(np.sqrt(model.noise_variance_))
     seconds = time.perf_counter() - start
-    return {"peak": _peak(), "seconds": seconds, "noise": noise, "rank": model.rank_}
+    return {"peak": peak_bytes(), "seconds": seconds, "noise": noise, "rank": model.rank_}
 
 
 def in_a_process(function, *arguments, threads):
@@ -192,7 +192,7 @@ def in_a_process(function, *arguments, threads):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def _peak():
+def peak_bytes():
     """Return the largest resident memory of this process so far, in bytes."""
     status = Path("/proc/self/status")
     if status.exists():  # ru_maxrss would include the parent before exec

@@ -39,6 +39,7 @@ from .resolvent import Resolvent
 from .rows import Rows
 from .solution import VarianceBounds, VariancePrior, solve, tune
 from .spectrum import Spectrum
+from .threads import threads_for
 
 __all__ = ["Learned", "Task", "learn", "learn_with", "profiled_evidence"]
 
@@ -361,10 +362,13 @@ def learn(task, theta, bounds, *, report=None):
     starts, curvature, noise_ratio, n_calls = None, None, None, 0
     for rows in _levels(len(task.X)):
         level = task if len(rows) == len(task.X) else task.subset(rows)
-        objective = _objective(level, noise_ratio)
-        if starts is None:
-            starts = objective.starts(theta)
-        descent, found, noise_ratio = _descend(objective, starts, bounds, curvature, level is task, report)
+        with threads_for(len(rows)):
+            objective = _objective(level, noise_ratio)
+            if starts is None:
+                starts = objective.starts(theta)
+            descent, found, noise_ratio = _descend(
+                objective, starts, bounds, curvature, level is task, report
+            )
         starts, curvature = [descent.x], descent.curvature / _FRACTION
         n_calls += objective.n_calls
     return Learned(objective.theta(descent.x), descent.value, found, n_calls)

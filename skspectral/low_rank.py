@@ -19,6 +19,7 @@ from .factors import FeatureMap, pivoted_cholesky
 from .greedy import greedy_landmarks
 from .solution import VarianceBounds, solve
 from .spectrum import Rotated, Spectrum
+from .threads import threads_for
 
 __all__ = [
     "Decomposition",
@@ -241,7 +242,8 @@ def _greedy(problem, rank):
 
 
 def _as_certified(problem, largest):
-    found = certified_factor(problem, largest=largest)
+    with threads_for(n):
+        found = certified_factor(problem, largest=largest)
     return _of_rank(problem, largest) if found is None else found
 
 
