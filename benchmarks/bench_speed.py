@@ -34,17 +34,12 @@ ROUGH_LENGTH = 1.0
 def main(argv=None):
     """Check, time, print, save."""
     options = harness.parse_arguments(__doc__, argv)
-    sizes = {
-        "n": 300,
-        "large": 400,
-        "search": 100,
-        "new": 500,
-        "growth_a": (100, 200),
-        "growth_c": (100, 200),
-    }
+    sizes = {"n": 300, "large": 400, "search": 100, "new": 500}
+    sizes |= {"growth_a": (100, 200), "growth_rough": (100, 200), "growth_c": (100, 200)}
     if not options.fast:
+        to_4000 = (500, 1000, 2000, 4000)
         sizes = {"n": 2000, "large": 4000, "search": 1000, "new": 10_000}
-        sizes |= {"growth_a": (500, 1000, 2000, 4000, 8000), "growth_c": (500, 1000, 2000, 4000)}
+        sizes |= {"growth_a": (*to_4000, 8000), "growth_rough": to_4000, "growth_c": to_4000}
     repeats = options.repeats or (1 if options.fast else 3)
     missing = peers.missing_peers()
     if missing:
@@ -240,21 +235,21 @@ def row_i(run):
 def peak_memory(n, model):
     """Return the growth of the resident peak during a fit, in n^2 doubles."""
     script = textwrap.dedent(f"""
-        import resource, warnings
+        import warnings
         import numpy as np
         from sklearn.gaussian_process.kernels import RBF
         from skspectral import SpectralGPRegressor
+        from benchmarks.bench_scale import peak_bytes
         from benchmarks.bench_speed import make_data
         warnings.simplefilter("ignore")
         X, y = make_data({n})
         SpectralGPRegressor(optimizer=None).fit(X[:50], y[:50])
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = peak_bytes()
         SpectralGPRegressor({model}).fit(X, y)
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+        print(peak_bytes() - before)
     """)
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    unit = 1 if sys.platform == "darwin" else 1024
-    return int(out.stdout) * unit / (8.0 * n**2)
+    return int(out.stdout) / (8.0 * n**2)
 
 
 def measure_growth(run):
@@ -262,7 +257,7 @@ def measure_growth(run):
     growth = {}
     fixed, learned = ours(RBF(run.length), optimizer=None), ours(peers.kernel_of(N_INPUTS, ard=False))
     rough = ours(RBF(ROUGH_LENGTH), optimizer=None)
-    cases = {"a": (fixed, "growth_a"), "a, rough": (rough, "growth_a"), "c": (learned, "growth_c")}
+    cases = {"a": (fixed, "growth_a"), "a, rough": (rough, "growth_rough"), "c": (learned, "growth_c")}
     for name, (model, sizes) in cases.items():
         n = run.sizes[sizes]
         seconds = []

@@ -242,8 +242,7 @@ def _greedy(problem, rank):
 
 
 def _as_certified(problem, largest):
-    with threads_for(n):
-        found = certified_factor(problem, largest=largest)
+    found = certified_factor(problem, largest=largest)
     return _of_rank(problem, largest) if found is None else found
 
 
@@ -273,6 +272,11 @@ def certified_factor(problem, *, largest):
     largest : int
         Rank at which to give up.
     """
+    with threads_for(len(problem.Y)):
+        return _certified_factor(problem, largest)
+
+
+def _certified_factor(problem, largest):
     tau = _TAU_SHARE * _pilot_noise_ratio(problem)
     for _ in range(_ROUNDS):
         factor = pivoted_cholesky(problem.gram, problem.X, tau=tau, rank=largest, weight=problem.weight)
