@@ -86,7 +86,7 @@ class FeatureMap:
         return solve_triangular(self.L, K_cross.T, lower=True, overwrite_b=True, check_finite=False).T
 
 
-def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None):
+def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None):
     """Factorise K by a blocked Cholesky with diagonal pivoting, stopping at a trace or a rank.
 
     Each round takes the rows with the largest residual variances, keeps those of them that stay large
@@ -105,6 +105,8 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None):
         Stop at this rank; None means n.
     weight : ndarray of shape (n,), default=None
         Weights of the rows in the trace.
+    report : callable, default=None
+        report(rank=..., left=...) after every block, the latter the share of the trace that is left.
 
     Returns
     -------
@@ -127,7 +129,7 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None):
         return _nothing(gram, X, n)
     floor = 16.0 * eps * largest
     Phi, pivots = np.empty((n, 0), order="F"), np.empty(0, dtype=int)
-    store = Columns(n, rank)
+    store, trace = Columns(n, rank), residual.sum()
     while len(pivots) < rank and (residual.sum() > tau or not len(pivots)) and residual.max() > floor:
         chosen, L_block = _choose(gram, X, Phi, residual, weight, min(_BLOCK, rank - len(pivots)), floor)
         if not len(chosen):
@@ -140,6 +142,8 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None):
         residual -= weight * np.einsum("ij,ij->i", new, new)
         residual[chosen] = 0.0
         residual = _nonnegative(residual, largest, eps)
+        if report is not None:
+            report(rank=len(pivots), left=residual.sum() / trace)
     # The rows of the pivots are the Cholesky factor of K among them; above its diagonal is rounding.
     return Factor(Phi, gram.rows(X, pivots), pivots, np.tril(Phi[pivots]), float(residual.sum()))
 
@@ -161,9 +165,7 @@ def nystroem(gram, X, landmarks, *, weight=None):
         )
     landmarks, L = independent(gram, landmarks)
     Phi = FeatureMap(landmarks, L)(gram, X)
-    residual = np.maximum(gram.diagonal(X) - np.einsum("ij,ij->i", Phi, Phi), 0.0)
-    tau = float(residual.sum() if weight is None else residual @ weight)
-    return Factor(Phi, landmarks, None, L, tau)
+    return Factor(Phi, landmarks, None, L, _missed_trace(gram, X, Phi, weight))
 
 
 def independent(gram, landmarks):
@@ -200,15 +202,20 @@ def _nothing(gram, X, n):
     return Factor(np.zeros((n, 1)), gram.rows(X, pivots), pivots, np.ones((1, 1)), 0.0)
 
 
-def spanned_by_rows(gram, X, pivots):
+def spanned_by_rows(gram, X, pivots, *, weight=None):
     """Return the factor of given rows, without those that others span already."""
     K = gram.block(X, pivots)
     kept, L = _independent(K)
     pivots = pivots[kept]
     columns = gram.columns(X, pivots).T
     Phi = solve_triangular(L, columns, lower=True, overwrite_b=True, check_finite=False).T
-    tau = float(np.maximum(gram.diagonal(X) - np.einsum("ij,ij->i", Phi, Phi), 0.0).sum())
-    return Factor(Phi, gram.rows(X, pivots), pivots, L, tau)
+    return Factor(Phi, gram.rows(X, pivots), pivots, L, _missed_trace(gram, X, Phi, weight))
+
+
+def _missed_trace(gram, X, Phi, weight):
+    """Return the weighted trace of K - Phi Phi'."""
+    residual = np.maximum(gram.diagonal(X) - np.einsum("ij,ij->i", Phi, Phi), 0.0)
+    return float(residual.sum() if weight is None else residual @ weight)
 
 
 class Columns:

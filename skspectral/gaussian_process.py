@@ -6,7 +6,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context, clone
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteKernel
+from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, WhiteKernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -15,10 +15,11 @@ from .averaging import integrate_variances
 from .criteria import CRITERIA
 from .exceptions import KernelBoundWarning
 from .gram import make_gram
-from .kernel_parts import parameter_names, split_kernel
+from .kernel_parts import default_kernel, parameter_names, split_kernel
 from .learning import Task, learn, learn_with, profiled_evidence
 from .low_rank import Problem, decompose, depends_on_targets
 from .priors import read_priors
+from .progress import Progress
 from .sharing import decomposition
 from .solution import VarianceBounds, solve
 from .uncertainty import check_coverage, normal_interval, variance_uncertainty
@@ -70,11 +71,16 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         small rank is certified to give the log evidence to 0.01, or where the matrix would not fit in
         memory.
     rank : int, default=None
-        Rank of the factor; None means as large as the certificate needs.
+        Rank of the factor; None means as large as the certificate needs. "exact" has no factor.
+    selection : {"pivots", "greedy"}, default="pivots"
+        Which rows span a factor, see :class:`SpectralKernelRidge`. "greedy" chooses them once, after the
+        kernel's parameters are learned.
     copy_X_train : bool, default=True
         Whether a copy of X is kept for predictions, or X itself.
     verbose : int, default=0
-        1 prints a line for every outer step: rows, log criterion, parameters.
+        1 prints a line for every outer step (rows, rank where a factor stands in for K, objective,
+        parameters) and, about once a second, the rank that the last factor has reached and the rows done;
+        more prints every line.
     random_state : int, RandomState instance or None, default=None
         Source of the restarts; nothing else is random.
 
@@ -155,6 +161,7 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         "inference": [StrOptions({"maximize", "integrate"})],
         "method": [StrOptions({"auto", "exact", "low_rank"})],
         "rank": [Interval(Integral, 1, None, closed="left"), None],
+        "selection": [StrOptions({"pivots", "greedy"})],
         "copy_X_train": ["boolean"],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
@@ -172,6 +179,7 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         inference="maximize",
         method="auto",
         rank=None,
+        selection="pivots",
         copy_X_train=True,
         verbose=0,
         random_state=None,
@@ -185,6 +193,7 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.inference = inference
         self.method = method
         self.rank = rank
+        self.selection = selection
         self.copy_X_train = copy_X_train
         self.verbose = verbose
         self.random_state = random_state
@@ -222,7 +231,8 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.kernel_, self.n_decompositions_, found = start, 0, None
         if self._learns(start):
             found = self._learn(self._task(start, Y, weight, criterion, theta_prior, ratio_start))
-        if found is None or len(found.spectrum.U) < len(Y):  # rows of weight 0 are not learned from
+        # rows of weight 0 are not learned from, and learning does not choose rows by the targets
+        if found is None or len(found.spectrum.U) < len(Y) or self.selection == "greedy":
             found = self._decompose(self.kernel_, Y, weight)
             self.n_decompositions_ += 1
         self._decomposition, self.spectrum_ = found, found.spectrum
@@ -508,7 +518,7 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if self._is_precomputed:
             return self.kernel, VarianceBounds(), None
         if self.kernel is None:
-            return _default_kernel(X, weight), VarianceBounds(), None
+            return default_kernel(X, weight), VarianceBounds(), None
         parts = split_kernel(clone(self.kernel))
         given = parts.noise_start is not None and parts.signal_start is not None
         ratio = parts.noise_start / parts.signal_start if given else None
@@ -592,29 +602,32 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return best.decomposition
 
     @staticmethod
-    def _print_step(n_rows, step, theta, value, variances):
+    def _print_step(n_rows, rank, step, theta, value, variances):
         parameters, noise, signal = (
             " ".join(f"{v:.4g}" for v in values) for values in (np.exp(theta), *variances)
         )
         print(
-            f"[SpectralGPRegressor] rows {n_rows}, step {step}: objective {value:.8g}, "
+            f"[SpectralGPRegressor] rows {n_rows}{'' if rank is None else f', rank {rank}'}, step {step}: "
+            f"objective {value:.8g}, "
             f"parameters {parameters}, noise {noise}, signal {signal}"
         )
 
     def _decompose(self, kernel, Y, weight):
         X = self.X_train_
         basis = np.ones((len(X), 1)) if self.fit_intercept else None
-        problem = Problem(make_gram(kernel), X, Y, basis, weight, self._bounds)
+        report = Progress(type(self).__name__, self.verbose, len(X))
+        problem = Problem(make_gram(kernel), X, Y, basis, weight, self._bounds, report)
 
         # a factor is certified for the evidence at the tuned noise, and for nothing else
         certifiable = self.criterion == "evidence" and self.inference == "maximize"
         exact = not certifiable or self._variance_prior is not None
+        rules = {"must_be_exact": exact, "selection": self.selection}
 
         def make():
-            return decompose(problem, self.method, self.rank, must_be_exact=exact)
+            return decompose(problem, self.method, self.rank, **rules)
 
-        looks = depends_on_targets(len(X), self.method, self.rank, must_be_exact=exact)
-        settings = (self.fit_intercept, self.method, self.rank, (Y, self._bounds) if looks else None)
+        looks = (Y, self._bounds) if depends_on_targets(len(X), self.method, self.rank, **rules) else None
+        settings = (self.fit_intercept, self.method, self.rank, self.selection, looks)
         return decomposition(make, kernel, X, weight, settings)
 
     def _at_new_points(self, X, joint, K_test_diag):
@@ -686,13 +699,6 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._is_precomputed
         return tags
-
-
-def _default_kernel(X, weight):
-    """Return an RBF of length sqrt(sum of the inputs' variances), which is sqrt(p) for standardised X."""
-    centred = X - np.average(X, axis=0, weights=weight)
-    length = float(np.sqrt(np.average(centred**2, axis=0, weights=weight).sum())) or 1.0
-    return RBF(length, (1e-3 * length, 1e3 * length))
 
 
 def _warn_at_bounds(kernel):

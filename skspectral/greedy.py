@@ -17,7 +17,18 @@ _PASS_BLOCK = 512
 
 
 def greedy_landmarks(
-    gram, X, y, noise_ratio, *, gap=0.025, max_rank=None, candidates=59, random_state=0, dense_dual=False
+    gram,
+    X,
+    y,
+    noise_ratio,
+    *,
+    gap=0.025,
+    max_rank=None,
+    weight=None,
+    candidates=59,
+    random_state=0,
+    dense_dual=False,
+    report=None,
 ):
     """Choose rows as landmarks by how well they explain targets (Smola & Schoelkopf, Algorithm 1.1).
 
@@ -36,29 +47,38 @@ def greedy_landmarks(
         Where to stop.
     max_rank : int, default=None
         Most landmarks; None means n.
+    weight : ndarray of shape (n,), default=None
+        Weights of the rows; those of weight 0 are not chosen.
     candidates : int, default=59
         Size of the random subsets; 59 contain one of the best 5 % with probability 0.95.
     random_state : int, default=0
         Seed of the subsets.
     dense_dual : bool, default=False
-        Whether the lower bound may also come from residuals at all rows (`SparseGreedy.tighten`), at O(n^2)
-        for every tenth more of landmarks. The sparse bound of the source is weak for noisy, centred targets.
+        Whether the lower bound comes from residuals at all rows (`SparseGreedy.tighten`), at O(n^2) for every
+        tenth more of landmarks, instead of from a second greedy choice. The latter, that of the source, is
+        weak for noisy, centred targets.
+    report : callable, default=None
+        report(rank=..., gap=...) after every step.
 
     Returns
     -------
     Factor
         Of the chosen rows. O(candidates n r^2) time and O(n r) memory.
     """
-    search = SparseGreedy(gram, X, y, noise_ratio, candidates=candidates, random_state=random_state)
+    search = SparseGreedy(
+        gram, X, y, noise_ratio, weight=weight, candidates=candidates, random_state=random_state
+    )
     largest = search.n if max_rank is None else max_rank
     if not 1 <= largest <= search.n:
         raise ValueError(f"max_rank must lie between 1 and the number of rows, {search.n}; got {max_rank!r}.")
     next_look = 8
-    while len(search.chosen) < largest and search.gap > gap and search.step():
+    while len(search.chosen) < largest and search.gap > gap and search.step(dual=not dense_dual):
         if dense_dual and len(search.chosen) >= next_look:
             next_look = 1.1 * len(search.chosen)
             search.tighten()
-    return spanned_by_rows(gram, X, np.array(search.chosen or [0]))
+        if report is not None:
+            report(rank=len(search.chosen), gap=search.gap)
+    return spanned_by_rows(gram, X, np.array(search.chosen or [0]), weight=weight)
 
 
 class SparseGreedy:
@@ -70,11 +90,12 @@ class SparseGreedy:
         L*(a) = -y'a + a'(gI + K)a/2         over a supported on `chosen_dual`
 
     (eqs. 78, 79), and L >= min L >= -|y|^2/2 - g L* (eq. 80). Each step adds the best of a random subset to
-    both supports, by updates of Cholesky factors.
+    both supports, by updates of Cholesky factors. With weights W, W^1/2 K W^1/2 and W^1/2 y stand for
+    K and y.
 
     Parameters
     ----------
-    gram, X, y, noise_ratio, candidates, random_state
+    gram, X, y, noise_ratio, weight, candidates, random_state
         As in `greedy_landmarks`.
 
     Attributes
@@ -85,12 +106,16 @@ class SparseGreedy:
         Bounds on min L.
     """
 
-    def __init__(self, gram, X, y, noise_ratio, *, candidates=59, random_state=0):
+    def __init__(self, gram, X, y, noise_ratio, *, weight=None, candidates=59, random_state=0):
         self.gram, self.X, self.g = gram, X, float(noise_ratio)
-        self.Y = np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1)
-        self.n, self.candidates = len(self.Y), candidates
-        self.rng = np.random.default_rng(random_state)
+        self.n, self.candidates = X.shape[0], candidates
+        self.root = None if weight is None else np.sqrt(weight)
+        self.Y = np.asarray(y, dtype=np.float64).reshape(self.n, -1)
         self.diagonal = np.array(gram.diagonal(X), dtype=np.float64)
+        if weight is not None:
+            self.Y = self.root[:, None] * self.Y
+            self.diagonal *= weight
+        self.rng = np.random.default_rng(random_state)
         self.chosen, self.chosen_dual = [], []
         self.columns = Columns(self.n, self.n)  # K(X, chosen)
         self.primal, self.dual = _GrowingSolve(self.Y.shape[1]), _GrowingSolve(self.Y.shape[1])
@@ -113,10 +138,11 @@ class SparseGreedy:
         size = -(self.upper + self.lower)
         return 2.0 * (self.upper - self.lower) / size if size > 0 else 0.0
 
-    def step(self):
-        """Add one basis function to each form; return whether the first has gained any."""
+    def step(self, dual=True):
+        """Add one basis function to L, and to L* on request; return whether the first has gained any."""
         gained = self._step_primal()
-        self._step_dual()
+        if dual:
+            self._step_dual()
         return gained
 
     def tighten(self):
@@ -129,12 +155,20 @@ class SparseGreedy:
         quadratic = 0.0
         for i in range(0, self.n, _PASS_BLOCK):
             rows = np.arange(i, min(i + _PASS_BLOCK, self.n))
-            quadratic += float((v[rows] * (self.gram.columns(self.X, rows).T @ v)).sum())
+            quadratic += float((v[rows] * (self._columns(rows).T @ v)).sum())
         scaled = -float((self.Y * v).sum()) + 0.5 * float((v**2).sum()) + 0.5 * quadratic / self.g
         self.dense_lower = max(self.dense_lower, -0.5 * float((self.Y**2).sum()) - scaled)
 
+    def _columns(self, rows):
+        K = self.gram.columns(self.X, rows)
+        return K if self.root is None else self.root[:, None] * K * self.root[rows]
+
+    def _block(self, rows):
+        K = self.gram.block(self.X, rows)
+        return K if self.root is None else self.root[rows, None] * K * self.root[rows]
+
     def _draw(self, taken):
-        free = np.ones(self.n, dtype=bool)
+        free = np.ones(self.n, dtype=bool) if self.root is None else self.root > 0
         free[taken] = False
         free = np.flatnonzero(free)
         return self.rng.choice(free, min(self.candidates, len(free)), replace=False)
@@ -143,7 +177,7 @@ class SparseGreedy:
         among = self._draw(self.chosen)
         if not len(among):
             return False
-        C, new = self.columns.array[:, : self.columns.used], self.gram.columns(self.X, among)
+        C, new = self.columns.array[:, : self.columns.used], self._columns(among)
         cross = C.T @ new + self.g * new[self.chosen]
         size = np.einsum("ij,ij->j", new, new) + self.g * self.diagonal[among]
         best = self.primal.append_best(cross, size, new.T @ self.Y)
@@ -158,7 +192,7 @@ class SparseGreedy:
         if not len(among):
             return
         both = np.concatenate([np.array(self.chosen_dual, dtype=int), among])
-        cross = self.gram.block(self.X, both)[: len(self.chosen_dual), len(self.chosen_dual) :]
+        cross = self._block(both)[: len(self.chosen_dual), len(self.chosen_dual) :]
         best = self.dual.append_best(cross, self.diagonal[among] + self.g, self.Y[among])
         if best is not None:
             self.chosen_dual.append(int(among[best]))

@@ -10,9 +10,9 @@ from functools import reduce
 from operator import add, mul
 
 import numpy as np
-from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Product, Sum, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Product, Sum, WhiteKernel
 
-__all__ = ["KernelParts", "parameter_names", "split_kernel"]
+__all__ = ["KernelParts", "default_kernel", "parameter_names", "split_kernel"]
 
 _ANYTHING = (0.0, np.inf)
 
@@ -133,3 +133,10 @@ def parameter_names(kernel):
         if not h.fixed:
             names += [h.name] if h.n_elements == 1 else [f"{h.name}[{i}]" for i in range(h.n_elements)]
     return names
+
+
+def default_kernel(X, weight):
+    """Return an RBF of length sqrt(sum of the inputs' variances), which is sqrt(p) for standardised X."""
+    centred = X - np.average(X, axis=0, weights=weight)
+    length = float(np.sqrt(np.average(centred**2, axis=0, weights=weight).sum())) or 1.0
+    return RBF(length, (1e-3 * length, 1e3 * length))

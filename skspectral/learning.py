@@ -309,10 +309,13 @@ class ResolventObjective:
 
 
 class _FactorRoute:
-    """Factors of K for outer steps while their rank is small enough to pay; gives up once it is not."""
+    """Factors of K for outer steps while their rank is small enough to pay; gives up once it is not.
+
+    `rank` is that of the last one, None where K itself was used.
+    """
 
     def __init__(self, task, largest_share):
-        self.task, self.largest_share = task, largest_share
+        self.task, self.largest_share, self.rank = task, largest_share, None
         self.rows = Rows.make(len(task.X), task.basis, task.weight)
         self.targets = self.rows, *self.rows.standardise(task.Y)[:2]
         whole = task.criterion.name == "evidence" and task.variance_prior is None
@@ -322,6 +325,7 @@ class _FactorRoute:
 
     def factor(self, kernel, g):
         """Return a factor exact enough at noise ratio g, or None."""
+        self.rank = None
         if not self.open:
             return None
         if g is None:  # nothing is known of the noise yet
@@ -335,7 +339,7 @@ class _FactorRoute:
         self.open = by_force or factor.tau <= _NEARLY * tau
         if not by_force and factor.tau > tau:
             return None
-        self.worth_another = _WORTH_ANOTHER_WITH_FACTORS * task.Y.shape[1]
+        self.worth_another, self.rank = _WORTH_ANOTHER_WITH_FACTORS * task.Y.shape[1], factor.rank
         return factor
 
 
@@ -357,7 +361,8 @@ def learn(task, theta, bounds, *, report=None):
     bounds : ndarray of shape (p, 2)
         Box, in log units.
     report : callable, default=None
-        report(n_rows, step, theta, value, variances) after every step.
+        report(n_rows, rank, step, theta, value, variances) after every step; rank is that of the factor of K,
+        None for K itself.
     """
     starts, curvature, noise_ratio, n_calls = None, None, None, 0
     for rows in _levels(len(task.X)):
@@ -425,7 +430,8 @@ def learn_with(optimizer, task, theta, bounds):
 
 def _at_level(report, objective):
     def report_step(step, variables, value):
-        report(len(objective.task.X), step, objective.theta(variables), value, objective.variances)
+        n, rank = len(objective.task.X), objective.route.rank
+        report(n, rank, step, objective.theta(variables), value, objective.variances)
 
     return report_step
 

@@ -82,6 +82,8 @@ def missed_energy(solution, problem, factor):
     for i in range(0, n, _PASS_BLOCK):
         rows = np.arange(i, min(i + _PASS_BLOCK, n))
         Kw[rows] = problem.gram.columns(problem.X, rows).T @ w
+        if problem.report is not None:
+            problem.report(rank=factor.rank, rows=i + len(rows))
     whole = (w * Kw).sum(axis=0)
     rounding = n * np.finfo(np.float64).eps * np.abs(w * Kw).sum(axis=0)
     return np.maximum(whole - ((factor.Phi.T @ w) ** 2).sum(axis=0), 0.0) + rounding
@@ -141,7 +143,23 @@ def _variances(solution):
 
 @dataclass(frozen=True)
 class Problem:
-    """What is decomposed: a kernel on rows, with targets that say how exact it must be."""
+    """What is decomposed: a kernel on rows, with targets that say how exact it must be.
+
+    Attributes
+    ----------
+    gram, X
+        The kernel and its inputs, see `gram`.
+    Y : ndarray of shape (n, m)
+        Targets.
+    basis : ndarray of shape (n, q) or None
+        Mean functions.
+    weight : ndarray of shape (n,) or None
+        Weights of the rows.
+    bounds : VarianceBounds
+        Of both variances.
+    report : callable
+        Is told of progress, see `progress.Progress`.
+    """
 
     gram: object
     X: np.ndarray
@@ -149,6 +167,7 @@ class Problem:
     basis: np.ndarray | None
     weight: np.ndarray | None
     bounds: VarianceBounds
+    report: object = None
 
 
 def decompose(problem, method, rank, *, must_be_exact=False, selection="pivots"):
@@ -167,13 +186,13 @@ def decompose(problem, method, rank, *, must_be_exact=False, selection="pivots")
     must_be_exact : bool, default=False
         Whether "auto" may not approximate at all.
     selection : {"pivots", "greedy"}, default="pivots"
-        How the rows behind a factor are chosen where `method` is "low_rank" or a rank is given. "greedy"
-        looks at the targets and stops at its own gap (`greedy_landmarks`), at the latest at `rank`.
+        How the rows behind a factor are chosen. "greedy" looks at the targets and stops at its own gap
+        (`greedy_landmarks`), at the latest at `rank`; "auto" then means "low_rank".
     """
     n = problem.X.shape[0]
     if rank is not None and method != "exact" and rank > n:
         raise ValueError(f"rank={rank} is larger than the number of rows, {n}. Use rank <= {n} or rank=None.")
-    if method == "low_rank" or (method == "auto" and rank is not None):
+    if _takes_factor(method, rank, selection):
         problem.gram.check(problem.X)
         if selection == "greedy":
             return _greedy(problem, rank or n)
@@ -208,15 +227,24 @@ def _if_definite(route, *args, **kwargs):
         return None
 
 
+def _takes_factor(method, rank, selection):
+    """Return whether the user wants a factor, whatever the certificate says."""
+    return method == "low_rank" or (method == "auto" and (rank is not None or selection == "greedy"))
+
+
 def depends_on_targets(n, method, rank, *, must_be_exact=False, selection="pivots"):
-    """Return whether `decompose` looks at the targets, to see how exact a factor must be."""
-    if method == "exact" or (rank is not None and selection == "pivots"):
-        return False
-    return method == "low_rank" or rank is not None or (n >= SMALLEST_N and not must_be_exact)
+    """Return whether `decompose` looks at the targets: to choose a factor, or to see how exact it must be."""
+    if _takes_factor(method, rank, selection):
+        return rank is None or selection == "greedy"
+    return method == "auto" and n >= SMALLEST_N and not must_be_exact
 
 
 def _of_rank(problem, rank):
-    return _from_factor(problem, pivoted_cholesky(problem.gram, problem.X, rank=rank, weight=problem.weight))
+    return _from_factor(problem, _pivoted(problem, rank=rank))
+
+
+def _pivoted(problem, **until):
+    return pivoted_cholesky(problem.gram, problem.X, weight=problem.weight, report=problem.report, **until)
 
 
 def _greedy(problem, rank):
@@ -233,11 +261,10 @@ def _greedy(problem, rank):
         Y / np.where(size > 0, size, 1.0),
         _pilot_noise_ratio(problem),
         max_rank=rank,
+        weight=problem.weight,
         dense_dual=len(Y) <= _LARGEST_DENSE,
+        report=problem.report,
     )
-    if problem.weight is not None:
-        residual = problem.gram.diagonal(problem.X) - np.einsum("ij,ij->i", factor.Phi, factor.Phi)
-        factor = replace(factor, tau=float(np.maximum(residual, 0.0) @ problem.weight))
     return _from_factor(problem, factor)
 
 
@@ -279,7 +306,7 @@ def certified_factor(problem, *, largest):
 def _certified_factor(problem, largest):
     tau = _TAU_SHARE * _pilot_noise_ratio(problem)
     for _ in range(_ROUNDS):
-        factor = pivoted_cholesky(problem.gram, problem.X, tau=tau, rank=largest, weight=problem.weight)
+        factor = _pivoted(problem, tau=tau, rank=largest)
         if factor.tau > tau:
             return None
         found = _from_factor(problem, factor)

@@ -41,7 +41,7 @@ ROOMS = [
     "datasets",
     "displays",
 ]
-FOR_EVERYONE = ["exceptions", "threads", "validation"]
+FOR_EVERYONE = ["exceptions", "progress", "threads", "validation"]
 FACTORISING = {"rows", "reflectors", "spectrum", "resolvent", "factors", "greedy", "low_rank", "streaming"}
 FACTORISING |= {"descent"}  # solves with its own curvature, as small as theta
 FACTORISATIONS = {"eigh", "eig", "eigvalsh", "eigvals", "svd", "svdvals", "cholesky", "cho_factor"}

@@ -195,3 +195,12 @@ def test_a_worker_that_dies_loses_nothing(client, tmp_path):
     found = clone(MODEL).fit(fragile, da.from_array(y, chunks=250))
     assert os.path.exists(marker), "no worker was killed"
     check_same(found, clone(MODEL).fit(X, y), X)
+
+
+def test_it_tells_how_far_the_blocks_are(capsys):
+    X, y = smooth(7, n=250)
+    lazy = da.from_array(X, chunks=10), da.from_array(y, chunks=10)
+    silent, told = clone(MODEL).fit(*lazy), clone(MODEL).set_params(verbose=1).fit(*lazy)
+    rows = [int(line.split()[2].rstrip(",")) for line in capsys.readouterr().out.splitlines()]
+    assert rows == [*range(30, 250, 30), 250]
+    assert close(told.predict(X), silent.predict(X), 1e-10)

@@ -105,3 +105,38 @@ def test_a_bad_rank_of_the_greedy_choice_is_refused():
     for rank in (0, 21):
         with pytest.raises(ValueError, match=f"between 1 and the number of rows, 20; got {rank}"):
             greedy_landmarks(make_gram(RBF(1.0)), X, y, 0.1, max_rank=rank)
+
+
+@pytest.mark.parametrize("dense_dual", [False, True])
+def test_weights_count_rows_in_the_greedy_choice(dense_dual):
+    X, y = smooth(26, n=25)
+    counts = np.random.default_rng(0).integers(0, 3, 25)
+    gram, settings = make_gram(RBF(1.0)), {"gap": 0.0, "max_rank": 6, "dense_dual": dense_dual}
+    weighted = greedy_landmarks(gram, X, y, 0.1, weight=counts.astype(float), **settings)
+    repeated = greedy_landmarks(gram, X.repeat(counts, axis=0), y.repeat(counts), 0.1, **settings)
+    assert np.allclose(weighted.landmarks, repeated.landmarks)
+    assert weighted.tau == pytest.approx(repeated.tau)
+    assert counts[weighted.pivots].all()
+
+
+@given(seed=st.integers(0, 1000), n=st.integers(2, 30), log_g=st.floats(-5, 2))
+def test_the_gap_brackets_the_weighted_minimum(seed, n, log_g):
+    X, y = smooth(seed, n=n)
+    gram, g, weight = make_gram(RBF(1.0)), np.exp(log_g), np.random.default_rng(seed).uniform(0, 4, n)
+    root = np.sqrt(weight)
+    exact = ridge_minimum(root[:, None] * gram.square(X) * root, (root * y)[:, None], g)
+    search = SparseGreedy(gram, X, y, g, weight=weight)
+    slack = 1e-9 * float(weight @ y**2)
+    for _ in range(5):
+        search.step()
+        assert search.lower <= exact + slack
+        search.tighten()
+        assert search.lower - slack <= exact <= search.upper + slack
+
+
+def test_steps_report_rank_and_gap():
+    X, y = smooth(27, n=100)
+    told = []
+    factor = greedy_landmarks(make_gram(RBF(1.0)), X, y, 0.1, report=lambda **facts: told.append(facts))
+    assert [facts["rank"] for facts in told] == list(range(1, factor.rank + 1))
+    assert told[-1]["gap"] <= 0.025 < told[-2]["gap"]

@@ -18,17 +18,21 @@ RIDGES = [
     SpectralKernelRidge(kernel="polynomial", criterion="loo"),
     SpectralKernelRidge(kernel="cosine", criterion="loo_lpd", fit_intercept=False),
     SpectralKernelRidge(kernel=RBF(2.0), alpha_per_target=False),
+    SpectralKernelRidge(method="low_rank"),
+    SpectralKernelRidge(selection="greedy"),
 ]
 PROCESSES = [
     SpectralGPRegressor(),
     SpectralGPRegressor(ConstantKernel() * Matern(nu=1.5) + WhiteKernel(), criterion="loo", optimizer=None),
     SpectralGPRegressor(inference="integrate"),
     SpectralGPRegressor(RBF() + DotProduct(), criterion="gcv", fit_intercept=False, optimizer=None),
+    SpectralGPRegressor(method="low_rank", selection="greedy"),
 ]
 STREAMS = [
     StreamingSpectralRegressor(),
     StreamingSpectralRegressor(ConstantKernel() * Matern(nu=1.5) + WhiteKernel()),
     StreamingSpectralRegressor(RBF() + DotProduct(), landmarks=10, criterion="gcv", fit_intercept=False),
+    StreamingSpectralRegressor(selection="greedy"),
 ]
 
 

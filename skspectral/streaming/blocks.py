@@ -8,8 +8,8 @@ from .features import Chunk
 
 __all__ = ["as_blocks", "check_columns", "is_dask", "lazily", "sample", "total"]
 
-# Blocks that are sampled for landmarks, evenly spread, and sums that are added in one task.
-_SAMPLED_BLOCKS, _FAN_IN = 8, 8
+# Blocks that are sampled for landmarks, evenly spread, sums that are added in one task, lines of progress.
+_SAMPLED_BLOCKS, _FAN_IN, _REPORTS = 8, 8, 10
 
 
 def is_dask(X):
@@ -60,14 +60,28 @@ def sample(blocks, size, seed):
     return whole
 
 
-def total(blocks, features):
-    """Return the statistics of all blocks, added as a tree where the blocks are."""
+def total(blocks, features, report=None):
+    """Return the statistics of all blocks, added as a tree where the blocks are.
+
+    With a `report`, as several trees one after the other, so that report(n_rows, rank) can be told between.
+    """
+    size = len(blocks) if report is None else max(1, -(-len(blocks) // _REPORTS))
+    whole = None
+    for i in range(0, len(blocks), size):
+        part = _tree_sum(range(i, min(i + size, len(blocks))), blocks, features)
+        whole = part if whole is None else whole + part
+        if report is not None:
+            report(whole.n_rows, features.rank)
+    return whole
+
+
+def _tree_sum(which, blocks, features):
     import dask
 
     shared = dask.delayed(features)  # one object in the graph, not one per block
     summed = dask.delayed(_block_statistics, pure=False)
     added = dask.delayed(_add, pure=False)
-    sums = [summed(shared, *block, i) for i, block in enumerate(blocks)]
+    sums = [summed(shared, *blocks[i], i) for i in which]
     while len(sums) > 1:
         sums = [added(sums[i : i + _FAN_IN]) for i in range(0, len(sums), _FAN_IN)]
     return dask.compute(sums[0])[0]

@@ -8,10 +8,9 @@ from sklearn.utils import check_random_state
 
 from ..criteria import CRITERIA
 from ..factors import FeatureMap, independent, pivoted_cholesky
-from ..gaussian_process import _default_kernel
 from ..gram import make_gram
 from ..greedy import greedy_landmarks
-from ..kernel_parts import split_kernel
+from ..kernel_parts import default_kernel, split_kernel
 from ..solution import VarianceBounds, solve
 from ..spectrum import Spectrum
 from .statistics import FeatureStatistics
@@ -105,7 +104,14 @@ class Features:
             seed = 0 if random_state is None else check_random_state(random_state).randint(2**31)
             Z, noise_ratio = _pilot(factor, sample, bounds)
             factor = greedy_landmarks(
-                gram, sample.X, Z, noise_ratio, max_rank=rank, random_state=seed, dense_dual=True
+                gram,
+                sample.X,
+                Z,
+                noise_ratio,
+                max_rank=rank,
+                weight=sample.weight,
+                random_state=seed,
+                dense_dual=True,
             )
         return cls(core, bounds, factor.feature_map)
 
@@ -139,7 +145,7 @@ def sample_size(landmarks):
 def _unit_kernel(kernel, sample):
     """Return the core of unit variance and the bounds of the variances."""
     if kernel is None:
-        return _default_kernel(sample.X, sample.weight), VarianceBounds()
+        return default_kernel(sample.X, sample.weight), VarianceBounds()
     parts = split_kernel(clone(kernel))
     return parts.core, VarianceBounds(parts.noise_bounds, parts.signal_bounds)
 

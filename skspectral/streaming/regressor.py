@@ -50,7 +50,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         they explain the targets best, among random candidates, until the fit is within 2.5 % of its optimum
         (Smola & Schoelkopf, Algorithm 1.1); usually fewer.
     verbose : int, default=0
-        Whether to print the number of rows and the rank as chunks come in.
+        Whether to print the rows done and the rank as chunks come in; for dask collections about ten times.
 
     Attributes
     ----------
@@ -329,10 +329,9 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         """Fit blocks of a dask collection: landmarks from some of them, sums over all, as a tree."""
         blocks.check_columns(self, X, reset=True)
         features = self._choose(self._sample_blocks(all_blocks))
-        statistics = blocks.total(all_blocks, features)
+        statistics = blocks.total(all_blocks, features, self._report if self.verbose else None)
         if not statistics.n_rows:
             raise ValueError("sample_weight is 0 for every row; at least one row needs a positive weight.")
-        self._report(statistics.n_rows, features.rank)
         return self._adopt(State(y.ndim, features, statistics), tune=True)
 
     def _adopt(self, state, tune=False):

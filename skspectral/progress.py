@@ -1,0 +1,52 @@
+"""Lines that tell the user of a long fit how far it is."""
+
+import time
+
+__all__ = ["Progress"]
+
+# Seconds between lines, unless all of them are wanted.
+_INTERVAL = 1.0
+
+
+class Progress:
+    """Prints what a fit has done so far: a line a second, or every line with ``verbose > 1``.
+
+    Parameters
+    ----------
+    name : str
+        Who is speaking.
+    verbose : int
+        0 prints nothing.
+    n_rows : int
+        Rows of the fit.
+    """
+
+    def __init__(self, name, verbose, n_rows):
+        self.name, self.verbose, self.n_rows = name, verbose, n_rows
+        self.last = time.monotonic()
+
+    def __call__(self, *, rank, rows=None, left=None, gap=None):
+        """Tell the rank reached, rows seen of a pass over all of them, and how far it is from the end.
+
+        Parameters
+        ----------
+        rank : int
+            Basis functions so far.
+        rows : int, default=None
+            Rows done; None means all.
+        left : float, default=None
+            Share of the kernel's trace that the basis functions miss.
+        gap : float, default=None
+            Relative distance to the optimum of the greedy choice.
+        """
+        now = time.monotonic()
+        if not self.verbose or (self.verbose == 1 and now - self.last < _INTERVAL):
+            return
+        self.last = now
+        done = "" if rows is None else f"{rows} of "
+        facts = [f"rows {done}{self.n_rows}", f"rank {rank}"]
+        if left is not None:
+            facts.append(f"{left:.2g} of the trace left")
+        if gap is not None:
+            facts.append(f"gap {gap:.2g}")
+        print(f"[{self.name}] {', '.join(facts)}", flush=True)
