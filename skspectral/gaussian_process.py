@@ -626,8 +626,8 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         def make():
             return decompose(problem, self.method, self.rank, **rules)
 
-        looks = (Y, self._bounds) if depends_on_targets(len(X), self.method, self.rank, **rules) else None
-        settings = (self.fit_intercept, self.method, self.rank, self.selection, looks)
+        looked_at = (Y, self._bounds) if depends_on_targets(len(X), self.method, self.rank, **rules) else None
+        settings = (self.fit_intercept, self.method, self.rank, self.selection, looked_at)
         return decomposition(make, kernel, X, weight, settings)
 
     def _at_new_points(self, X, joint, K_test_diag):

@@ -206,20 +206,16 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._input_rules)
         weight = check_weights(sample_weight, X)
-        if not self._is_auto:
-            check_alphas(self.alpha, as_columns(y).shape[1])  # before the expensive part
+        Y, criterion = as_columns(y), CRITERIA[self.criterion]
+        alphas = None if self._is_auto else check_alphas(self.alpha, Y.shape[1])
         self._y_ndim = y.ndim
         self.X_fit_ = X
-        self._decomposition = self._decompose(X, as_columns(y), weight)
+        self._decomposition = self._decompose(X, Y, weight, alphas)
         self.spectrum_ = self._decomposition.spectrum
-        rotated = self.spectrum_.rotate(as_columns(y))
-        if self._is_auto:
-            solution = solve(rotated, CRITERIA[self.criterion], shared=not self.alpha_per_target)
-        else:
-            solution = solve_fixed(
-                rotated, CRITERIA[self.criterion], check_alphas(self.alpha, rotated.n_outputs)
-            )
-        return self._adopt(solution)
+        rotated = self.spectrum_.rotate(Y)
+        if alphas is None:
+            return self._adopt(solve(rotated, criterion, shared=not self.alpha_per_target))
+        return self._adopt(solve_fixed(rotated, criterion, alphas))
 
     def predict(self, X):
         """Predict by the kernel expansion and the intercept.
@@ -371,10 +367,10 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         params = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         return make_gram(self.kernel, (self.kernel_params or {}) if callable(self.kernel) else params)
 
-    def _decompose(self, X, Y, weight):
+    def _decompose(self, X, Y, weight, alphas):
         gram, n = self._gram, X.shape[0]
         basis = np.ones((n, 1)) if self.fit_intercept else None
-        rules = {"must_be_exact": not self._is_auto, "selection": self.selection}
+        rules = {"must_be_exact": alphas is not None, "selection": self.selection}
 
         def make():
             Phi = gram.factor(X)
@@ -382,11 +378,11 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 Phi = Phi.toarray() if hasattr(Phi, "toarray") else Phi
                 return Decomposition(Spectrum.from_factor(Phi, basis, weight), primal_basis=Phi)
             report = Progress(type(self).__name__, self.verbose, n)
-            problem = Problem(gram, X, Y, basis, weight, VarianceBounds(), report)
+            problem = Problem(gram, X, Y, basis, weight, VarianceBounds(), report, alphas)
             return decompose(problem, self.method, self.rank, **rules)
 
-        looks = depends_on_targets(n, self.method, self.rank, **rules)
-        settings = (self.fit_intercept, self.method, self.rank, self.selection, Y if looks else None)
+        looked_at = (Y, alphas) if depends_on_targets(n, self.method, self.rank, **rules) else None
+        settings = (self.fit_intercept, self.method, self.rank, self.selection, looked_at)
         return decomposition(make, gram, X, weight, settings)
 
     def _wants_less_than(self, n_features):

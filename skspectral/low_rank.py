@@ -17,7 +17,7 @@ from .criteria.form import Terms
 from .exceptions import IndefiniteKernelError, LowRankWarning
 from .factors import FeatureMap, pivoted_cholesky
 from .greedy import greedy_landmarks
-from .solution import VarianceBounds, solve
+from .solution import VarianceBounds, solve, solve_fixed
 from .spectrum import Rotated, Spectrum
 from .threads import threads_for
 
@@ -109,7 +109,7 @@ class Decomposition:
     tau : float
         Trace of what the factor misses; 0 for the kernel matrix itself.
     evidence_bounds : tuple of ndarray or None
-        Bounds on the log evidence of the exact matrix at the variances that the evidence prefers.
+        Bounds on the log evidence of the exact matrix at the given or tuned variances.
     certified_at : tuple of ndarray or None
         These variances: noise ratio and noise variance of every output.
     """
@@ -157,8 +157,10 @@ class Problem:
         Weights of the rows.
     bounds : VarianceBounds
         Of both variances.
-    report : callable
+    report : callable or None
         Is told of progress, see `progress.Progress`.
+    noise_ratio : ndarray of shape (m,) or None
+        Noise ratios where they are given; None has them tuned by the evidence.
     """
 
     gram: object
@@ -168,6 +170,14 @@ class Problem:
     weight: np.ndarray | None
     bounds: VarianceBounds
     report: object = None
+    noise_ratio: np.ndarray | None = None
+
+    def solve(self, spectrum):
+        """Return the solution of a spectrum of these rows, at the given or the tuned noise ratios."""
+        rotated, evidence = spectrum.rotate(self.Y), CRITERIA["evidence"]
+        if self.noise_ratio is not None:
+            return solve_fixed(rotated, evidence, self.noise_ratio)
+        return solve(rotated, evidence, self.bounds)
 
 
 def decompose(problem, method, rank, *, must_be_exact=False, selection="pivots"):
@@ -289,8 +299,8 @@ def _fits_in_memory(n):
 def certified_factor(problem, *, largest):
     """Return the `Decomposition` of a factor certified at the tuned noise, or None if its rank is too large.
 
-    The noise ratio is first estimated on a few rows; tau is set to a small share of it, and tightened
-    until the bracket of the log evidence is narrow enough.
+    The noise ratio, if it is not given, is first estimated on a few rows; tau is set to a small share of it,
+    and tightened until the bracket of the log evidence is narrow enough.
 
     Parameters
     ----------
@@ -310,7 +320,7 @@ def _certified_factor(problem, largest):
         if factor.tau > tau:
             return None
         found = _from_factor(problem, factor)
-        solution = solve(found.spectrum.rotate(problem.Y), CRITERIA["evidence"], problem.bounds)
+        solution = problem.solve(found.spectrum)
         lower, upper = evidence_bounds(solution, factor.tau, missed_energy(solution, problem, factor))
         width = np.subtract(upper, lower, out=np.zeros_like(upper), where=upper > lower).max()
         if width <= CERTIFIED_WIDTH:
@@ -321,10 +331,12 @@ def _certified_factor(problem, largest):
 
 
 def _pilot_noise_ratio(problem):
-    """Return the smallest noise ratio that tuning finds on a subset of the rows.
+    """Return the smallest noise ratio that is given or that tuning finds on a subset of the rows.
 
     No more than the largest eigenvalue there: a signal that a few rows do not show, all may show.
     """
+    if problem.noise_ratio is not None:
+        return float(problem.noise_ratio.min())
     n = len(problem.Y)
     rows = np.sort(np.random.default_rng(0).permutation(n)[:_PILOT])  # fixed: same input, same output
     basis, weight = (None if part is None else part[rows] for part in (problem.basis, problem.weight))

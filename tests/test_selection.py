@@ -54,6 +54,26 @@ def test_other_targets_choose_other_rows_also_where_decompositions_are_shared():
     assert (second[:, 0] > 0.5).mean() > (first[:, 0] > 0.5).mean()
 
 
+@pytest.mark.parametrize("alpha", [1e-4, [0.5, 3.0]])
+def test_a_given_alpha_says_how_exact_a_factor_must_be(alpha):
+    X, Y = smooth(11, n=300, m=2)
+    model = SpectralKernelRidge(alpha, gamma=0.3, method="low_rank").fit(X, Y)
+    exact = SpectralKernelRidge(alpha, gamma=0.3, method="exact").fit(X, Y)
+    lower, upper = model.evidence_bounds_
+    assert (upper - lower < 1e-2).all()
+    assert (lower <= exact.log_evidence_ + 1e-9).all()
+    assert (exact.log_evidence_ <= upper + 1e-9).all()
+    assert close(model.predict(X), exact.predict(X), 1e-2)
+
+
+def test_a_given_alpha_is_the_penalty_of_the_greedy_choice():
+    X, y = smooth(12, n=300)
+    stiff, supple = (
+        SpectralKernelRidge(alpha, gamma=1.0, selection="greedy").fit(X, y) for alpha in (30, 0.1)
+    )
+    assert stiff.rank_ < supple.rank_
+
+
 @pytest.mark.parametrize("options", [{"rank": 2}, {"rank": 2, "method": "low_rank"}, {"selection": "greedy"}])
 def test_a_linear_kernel_is_cut_where_asked(options):
     rng = np.random.default_rng(6)
