@@ -17,7 +17,13 @@ from scipy.special import gammaln, stdtr, stdtrit
 from .criteria import CRITERIA
 from .solution import Solution, search_range
 
-__all__ = ["AveragedSolution", "StudentMixture", "VariancePosterior", "integrate_variances"]
+__all__ = [
+    "AveragedSolution",
+    "StudentMixture",
+    "VariancePosterior",
+    "check_integrable",
+    "integrate_variances",
+]
 
 # Functions of x have features of width 1 or more beside the posterior itself, which panels adapt to.
 _PANEL_WIDTH = 2.0
@@ -252,6 +258,26 @@ class AveragedSolution:
             noise_var=p.noise_variance,
             signal_var=p.signal_variance,
         )
+
+
+def check_integrable(criterion, priors, bounds):
+    """Refuse what averaging over the variances cannot be combined with, before any work."""
+    if criterion != "evidence":
+        raise ValueError(
+            "inference='integrate' averages over the evidence and needs criterion='evidence', got "
+            f"{criterion!r}. Use that criterion or inference='maximize'."
+        )
+    if priors:
+        raise ValueError(
+            "inference='integrate' has priors of the variances of its own and cannot be combined with "
+            f"priors, got {sorted(priors)}. Use priors=None or inference='maximize'."
+        )
+    for name, (low, high) in (("noise", bounds.noise), ("signal", bounds.signal)):
+        if low == high:
+            raise ValueError(
+                f"inference='integrate' averages over both variances, but the kernel fixes the {name} "
+                f"variance at {low:.6g}. Free it or use inference='maximize'."
+            )
 
 
 def integrate_variances(solution, bounds):

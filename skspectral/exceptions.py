@@ -1,4 +1,7 @@
-"""Errors and warnings that a caller may want to catch by name."""
+"""Errors and warnings that a caller may want to catch by name, and how they point to the caller."""
+
+import inspect
+import warnings
 
 __all__ = [
     "DegenerateCriterionWarning",
@@ -7,6 +10,7 @@ __all__ = [
     "LowRankWarning",
     "RankDeficientBasisWarning",
     "RepeatedObservationsWarning",
+    "warn_user",
 ]
 
 
@@ -51,3 +55,15 @@ class RepeatedObservationsWarning(UserWarning):
 
 class LowRankWarning(UserWarning):
     """The kernel matrix was replaced by a low-rank one that is not certified to the usual accuracy."""
+
+
+# Packages between a user and a warning: ours, and those that call fit on behalf of users.
+_NOT_THE_USER = ("skspectral", "sklearn", "joblib")
+
+
+def warn_user(message, category):
+    """Warn at the line of the user's code that led here, however deep we are."""
+    frame, depth = inspect.currentframe(), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_THE_USER:
+        frame, depth = frame.f_back, depth + 1
+    warnings.warn(message, category, stacklevel=depth)

@@ -1,34 +1,37 @@
 """Gaussian process regression with its variances tuned from one decomposition."""
 
-import warnings
 from numbers import Integral
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context, clone
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, WhiteKernel
+from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .averaging import integrate_variances
+from .averaging import check_integrable, integrate_variances
+from .conversion import as_sklearn
 from .criteria import CRITERIA
-from .exceptions import KernelBoundWarning
+from .exceptions import KernelBoundWarning, warn_user
 from .gram import make_gram
-from .kernel_parts import default_kernel, parameter_names, split_kernel
-from .learning import Task, learn, learn_with, profiled_evidence
+from .kernel_parts import default_kernel, parameters_at_bounds, split_kernel
+from .learning import learn_from_starts
 from .low_rank import Problem, decompose, depends_on_targets
+from .objectives import Task, profiled_evidence
+from .predictive import Predictive
 from .priors import read_priors
 from .progress import Progress
 from .sharing import decomposition
-from .solution import VarianceBounds, solve
-from .uncertainty import check_coverage, normal_interval, variance_uncertainty
+from .solution import solve
+from .uncertainty import check_coverage
 from .validation import as_columns, check_weights, per_target
+from .variance_methods import VarianceMethods
+from .variances import VarianceBounds
 
 __all__ = ["SpectralGPRegressor"]
 
 
-class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Gaussian process regression: variances tuned exactly for every output, kernel parameters learned.
 
     The model is y = beta + f + e with f ~ N(0, signal_variance * K) and e ~ N(0, noise_variance / w).
@@ -221,7 +224,8 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._input_rules)
         weight = check_weights(sample_weight, X)
         start, self._bounds, ratio_start = self._starting_point(X, weight)
-        self._check_inference()
+        if self.inference == "integrate":
+            check_integrable(self.criterion, self.priors, self._bounds)
         theta_prior, self._variance_prior = self._read_priors(start)
         self._y_ndim = y.ndim
         self.X_train_ = np.copy(X) if self.copy_X_train else X
@@ -267,18 +271,14 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
-        spreads = return_std or return_cov
-        mean, basis, geometry = self._at_new_points(X, return_cov if spreads else None, K_test_diag)
-        if not spreads:
-            return _squeeze_single(mean)
-        if self._averaged is not None:
-            averaged = self._averaged.covariance if return_cov else self._averaged.std
-            return _squeeze_single(mean), _squeeze_single(averaged(geometry, basis, include_noise))
-        variance = self._solution.predictive_variance(*geometry)
-        if include_noise:
-            variance += self._solution.noise_var * (np.eye(len(mean))[..., None] if return_cov else 1.0)
-        spread = variance if return_cov else np.sqrt(variance)
-        return _squeeze_single(mean), _squeeze_single(spread)
+        X = self._validated(X)
+        if return_cov:
+            found = self._predictive.mean_and_covariance(X, self._joint_prior(X), include_noise)
+        elif return_std:
+            found = self._predictive.mean_and_std(X, self._prior(X, K_test_diag), include_noise)
+        else:
+            return _squeeze_single(self._predictive.mean(X))
+        return tuple(_squeeze_single(part) for part in found)
 
     def predict_interval(self, X, coverage=0.95, include_noise=True, K_test_diag=None):
         """Predict intervals with equal tails.
@@ -324,46 +324,9 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         True
         """
         check_is_fitted(self)
-        coverage = check_coverage(coverage)
-        if self._averaged is None:
-            mean, std = self.predict(X, return_std=True, include_noise=include_noise, K_test_diag=K_test_diag)
-            return normal_interval(mean, std, coverage)
-        _, basis, geometry = self._at_new_points(X, False, K_test_diag)
-        ends = self._averaged.interval(geometry, basis, coverage, include_noise)
+        coverage, X = check_coverage(coverage), self._validated(X)
+        ends = self._predictive.interval(X, self._prior(X, K_test_diag), coverage, include_noise)
         return tuple(_squeeze_single(end) for end in ends)
-
-    def variance_uncertainty(self, coverage=0.95):
-        """Return how well the data determine the variances of every output.
-
-        Standard errors and correlation of their logarithms, and profile-likelihood intervals of noise
-        variance, signal variance and ratio, by the (restricted) evidence within the bounds of the kernel's
-        ``ConstantKernel`` and ``WhiteKernel``. Kernel parameters count as known; `criterion` and `priors`
-        have no part in it.
-
-        Parameters
-        ----------
-        coverage : float, default=0.95
-            Nominal coverage of the intervals, strictly between 0 and 1.
-
-        Returns
-        -------
-        tuple of VarianceUncertainty
-            One for each output, as in `tuning_`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.gaussian_process.kernels import RBF
-        >>> from skspectral import SpectralGPRegressor
-        >>> X = np.linspace(0, 6, 40)[:, None]
-        >>> noise = np.random.default_rng(0).normal(size=40)
-        >>> gp = SpectralGPRegressor(RBF(1.5), optimizer=None).fit(X, noise)
-        >>> found = gp.variance_uncertainty()[0]
-        >>> found.signal_interval[0], found.ratio_interval[1]
-        (0.0, inf)
-        """
-        check_is_fitted(self)
-        return variance_uncertainty(self._solution.rotated, self._bounds, coverage)
 
     def sample_y(self, X, n_samples=1, random_state=0, include_noise=True):
         """Draw samples from the predictive distribution at X.
@@ -384,19 +347,10 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         ndarray of shape (n_new, n_samples) or (n_new, n_targets, n_samples)
         """
         check_is_fitted(self)
-        rng = check_random_state(random_state)
-        if self._averaged is not None:
-            _, basis, geometry = self._at_new_points(X, True, None)
-            draws = self._averaged.sample(geometry, basis, include_noise, n_samples, rng)
-            return draws[:, 0] if draws.shape[1] == 1 else draws
-        mean, cov = self.predict(X, return_cov=True, include_noise=include_noise)
-        if mean.ndim == 1:
-            return rng.multivariate_normal(mean, cov, n_samples, check_valid="ignore").T
-        draws = [
-            rng.multivariate_normal(mean[:, j], cov[..., j], n_samples, check_valid="ignore").T
-            for j in range(mean.shape[1])
-        ]
-        return np.stack(draws, axis=1)
+        X = self._validated(X)
+        rng, prior = check_random_state(random_state), self._joint_prior(X)
+        draws = self._predictive.sample(X, prior, n_samples, rng, include_noise)
+        return draws[:, 0] if draws.shape[1] == 1 else draws
 
     def log_marginal_likelihood(self, theta=None, eval_gradient=False):
         """Return the log (restricted) evidence, maximised over the variances, summed over outputs.
@@ -485,22 +439,7 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         m = self._solution.rotated.n_outputs
         if not -m <= output < m:
             raise ValueError(f"output={output} does not exist: the model has {m} output(s).")
-        tiny = np.finfo(np.float64).tiny
-        noise_var = max(self._solution.noise_var[output], tiny)
-        signal_var = max(self._solution.signal_var[output], tiny)
-        offset = self._solution.beta[0, output] if self.fit_intercept else 0.0
-        weight = self.spectrum_.rows.sqrt_weight[:, 0] ** 2
-        present = weight > 0
-        gpr = GaussianProcessRegressor(
-            ConstantKernel(signal_var) * self.kernel_ + WhiteKernel(noise_var),
-            # WhiteKernel gives every row noise_var; the rest of noise_var / w stands here
-            alpha=noise_var * (1.0 / weight[present] - 1.0),
-            optimizer=None,
-        )
-        y = self._solution.rotated.targets()[present, output]
-        gpr.fit(self.X_train_[present], y - offset)
-        gpr._y_train_mean = np.full(1, offset)
-        return gpr
+        return as_sklearn(self.kernel_, self._solution, self.X_train_, output)
 
     @property
     def _is_precomputed(self):
@@ -523,27 +462,6 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         given = parts.noise_start is not None and parts.signal_start is not None
         ratio = parts.noise_start / parts.signal_start if given else None
         return parts.core, VarianceBounds(parts.noise_bounds, parts.signal_bounds), ratio
-
-    def _check_inference(self):
-        """Refuse what averaging over the variances cannot be combined with, before any work."""
-        if self.inference == "maximize":
-            return
-        if self.criterion != "evidence":
-            raise ValueError(
-                "inference='integrate' averages over the evidence and needs criterion='evidence', got "
-                f"{self.criterion!r}. Use that criterion or inference='maximize'."
-            )
-        if self.priors:
-            raise ValueError(
-                "inference='integrate' has priors of the variances of its own and cannot be combined with "
-                f"priors, got {sorted(self.priors)}. Use priors=None or inference='maximize'."
-            )
-        for name, (low, high) in (("noise", self._bounds.noise), ("signal", self._bounds.signal)):
-            if low == high:
-                raise ValueError(
-                    f"inference='integrate' averages over both variances, but the kernel fixes the {name} "
-                    f"variance at {low:.6g}. Free it or use inference='maximize'."
-                )
 
     def _read_priors(self, kernel):
         """Return the priors of theta and of the variances, refusing bad ones before any work."""
@@ -580,26 +498,17 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _learn(self, task):
         """Set `kernel_` to the best of all starts, count factorisations, return the last decomposition."""
-        bounds = task.kernel.bounds
-        starts = [task.kernel.theta]
-        if self.n_restarts_optimizer:
-            if not np.isfinite(bounds).all():
-                raise ValueError(
-                    "n_restarts_optimizer > 0 draws starts within the bounds, which must be finite; got "
-                    f"{dict(zip(parameter_names(task.kernel), np.exp(bounds).tolist(), strict=True))}."
-                )
-            rng = check_random_state(self.random_state)
-            starts += [rng.uniform(*bounds.T) for _ in range(self.n_restarts_optimizer)]
-        if callable(self.optimizer):
-            ends = [learn_with(self.optimizer, task, theta, bounds) for theta in starts]
-        else:
-            report = self._print_step if self.verbose else None
-            ends = [learn(task, theta, bounds, report=report) for theta in starts]
-        best = min(ends, key=lambda end: end.value)
-        self.kernel_ = task.kernel.clone_with_theta(best.theta)
-        self.n_decompositions_ += sum(end.n_decompositions for end in ends)
+        found = learn_from_starts(
+            task,
+            optimizer=self.optimizer if callable(self.optimizer) else None,
+            n_restarts=self.n_restarts_optimizer,
+            random_state=self.random_state,
+            report=self._print_step if self.verbose else None,
+        )
+        self.kernel_ = task.kernel.clone_with_theta(found.theta)
+        self.n_decompositions_ += found.n_decompositions
         _warn_at_bounds(self.kernel_)
-        return best.decomposition
+        return found.decomposition
 
     @staticmethod
     def _print_step(n_rows, rank, step, theta, value, variances):
@@ -630,32 +539,14 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         settings = (self.fit_intercept, self.method, self.rank, self.selection, looked_at)
         return decomposition(make, kernel, X, weight, settings)
 
-    def _at_new_points(self, X, joint, K_test_diag):
-        """Return means (n_new, m), mean functions, and the geometry: joint or not, or none for joint=None."""
-        X = validate_data(self, X, reset=False, **self._input_rules)
-        gram, feature_map = make_gram(self.kernel_), self._decomposition.feature_map
-        if feature_map is None:
-            cross, coefficients, project = gram.cross(X, self.X_train_), self._solution.range_dual, "project"
-        else:
-            cross, coefficients, project = feature_map(gram, X), self._primal_coef, "project_features"
-        basis = np.ones((len(cross), 1)) if self.fit_intercept else None
-        mean = cross @ coefficients
-        if self.fit_intercept:
-            mean += basis @ self._solution.beta
-        if joint is None:
-            return mean, basis, None
-        prior = self._prior(gram, X, joint, K_test_diag)
-        return mean, basis, getattr(self.spectrum_, project)(cross, prior, basis)
+    def _validated(self, X):
+        """Return new inputs, checked against those of fit."""
+        return validate_data(self, X, reset=False, **self._input_rules)
 
-    def _prior(self, gram, X, joint, K_test_diag):
-        """Return the kernel among new points: its diagonal, or all of it for joint results."""
+    def _prior(self, X, K_test_diag):
+        """Return k(x, x) of new inputs."""
         if not self._is_precomputed:
-            return gram.square(X) if joint else gram.diagonal(X)
-        if joint:
-            raise ValueError(
-                "return_cov needs the kernel among the new points, which kernel='precomputed' does not "
-                "know. Use return_std=True with K_test_diag."
-            )
+            return make_gram(self.kernel_).diagonal(X)
         if K_test_diag is None or np.shape(K_test_diag) != (X.shape[0],):
             got = "nothing" if K_test_diag is None else f"shape {np.shape(K_test_diag)}"
             raise ValueError(
@@ -663,6 +554,15 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 f"the new points; got {got}."
             )
         return np.asarray(K_test_diag, dtype=np.float64)
+
+    def _joint_prior(self, X):
+        """Return the kernel among new inputs."""
+        if self._is_precomputed:
+            raise ValueError(
+                "return_cov needs the kernel among the new points, which kernel='precomputed' does not "
+                "know. Use return_std=True with K_test_diag."
+            )
+        return make_gram(self.kernel_).square(X)
 
     def _predict_training_rows(self, rows):
         X = self.X_train_[rows]
@@ -690,7 +590,9 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.beta_ = (solution.beta[:, 0] if one else solution.beta) if self.fit_intercept else None
         self.tuning_ = solution.tuning
         found = self._decomposition
-        self._primal_coef = None if found.feature_map is None else found.primal_basis.T @ solution.range_dual
+        self._predictive = Predictive.make(
+            make_gram(self.kernel_), self.X_train_, found, solution, self._averaged, self.fit_intercept
+        )
         self.evidence_bounds_ = tuple(float(b.sum()) for b in found.bounds(solution))
         self.rank_ = found.rank
         return self
@@ -703,18 +605,12 @@ class SpectralGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
 def _warn_at_bounds(kernel):
     """Warn once, naming every parameter that ended at a bound."""
-    rows = zip(parameter_names(kernel), kernel.theta, kernel.bounds, strict=True)
-    stuck = [
-        f"{name} = {np.exp(value):.4g} ({'lower' if abs(value - low) < abs(value - high) else 'upper'} bound)"
-        for name, value, (low, high) in rows
-        if min(abs(value - low), abs(value - high)) < 1e-6
-    ]
+    stuck = parameters_at_bounds(kernel)
     if stuck:
-        warnings.warn(
+        warn_user(
             f"Learned kernel parameters ended at a bound: {', '.join(stuck)}. Widen the bounds, or fix the "
             "parameter if the bound is meant.",
             KernelBoundWarning,
-            stacklevel=4,
         )
 
 

@@ -11,6 +11,7 @@ from .factors import Columns, spanned_by_rows
 
 __all__ = ["SparseGreedy", "greedy_landmarks"]
 
+_SPARSE_GAP, _DENSE_GAP = 0.025, 0.005
 _EPS = np.finfo(np.float64).eps
 # Columns of K made at a time where all of it must be seen once.
 _PASS_BLOCK = 512
@@ -22,7 +23,7 @@ def greedy_landmarks(
     y,
     noise_ratio,
     *,
-    gap=0.025,
+    gap=None,
     max_rank=None,
     weight=None,
     candidates=59,
@@ -43,8 +44,9 @@ def greedy_landmarks(
         Targets; for a model with an intercept, centred. Several are explained together.
     noise_ratio : float
         The penalty g, their sigma^2.
-    gap : float, default=0.025
-        Where to stop.
+    gap : float, default=None
+        Where to stop. None means 0.025, that of the source, or 0.005 with `dense_dual`, whose bound leaves
+        nothing to spare.
     max_rank : int, default=None
         Most landmarks; None means n.
     weight : ndarray of shape (n,), default=None
@@ -71,6 +73,8 @@ def greedy_landmarks(
     largest = search.n if max_rank is None else max_rank
     if not 1 <= largest <= search.n:
         raise ValueError(f"max_rank must lie between 1 and the number of rows, {search.n}; got {max_rank!r}.")
+    if gap is None:
+        gap = _DENSE_GAP if dense_dual else _SPARSE_GAP
     next_look = 8
     while len(search.chosen) < largest and search.gap > gap and search.step(dual=not dense_dual):
         if dense_dual and len(search.chosen) >= next_look:

@@ -12,7 +12,7 @@ from operator import add, mul
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Product, Sum, WhiteKernel
 
-__all__ = ["KernelParts", "default_kernel", "parameter_names", "split_kernel"]
+__all__ = ["KernelParts", "default_kernel", "parameter_names", "parameters_at_bounds", "split_kernel"]
 
 _ANYTHING = (0.0, np.inf)
 
@@ -140,3 +140,13 @@ def default_kernel(X, weight):
     centred = X - np.average(X, axis=0, weights=weight)
     length = float(np.sqrt(np.average(centred**2, axis=0, weights=weight).sum())) or 1.0
     return RBF(length, (1e-3 * length, 1e3 * length))
+
+
+def parameters_at_bounds(kernel):
+    """Return, in words, the parameters that lie at a bound of theirs."""
+    rows = zip(parameter_names(kernel), kernel.theta, kernel.bounds, strict=True)
+    return [
+        f"{name} = {np.exp(value):.4g} ({'lower' if abs(value - low) < abs(value - high) else 'upper'} bound)"
+        for name, value, (low, high) in rows
+        if min(abs(value - low), abs(value - high)) < 1e-6
+    ]

@@ -14,15 +14,16 @@ from .gram import PAIRWISE_NAMES, make_gram
 from .low_rank import Decomposition, Problem, decompose, depends_on_targets
 from .progress import Progress
 from .sharing import decomposition
-from .solution import VarianceBounds, criterion_curve, solve, solve_fixed
+from .solution import solve, solve_fixed
 from .spectrum import Spectrum
-from .uncertainty import variance_uncertainty
 from .validation import as_columns, check_alphas, check_weights, per_target
+from .variance_methods import VarianceMethods
+from .variances import VarianceBounds
 
 __all__ = ["SpectralKernelRidge"]
 
 
-class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Kernel ridge regression that tunes its penalty exactly, for every target, from one decomposition.
 
     The model is that of :class:`sklearn.kernel_ridge.KernelRidge` with an unpenalised intercept:
@@ -69,7 +70,7 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Rank of the factor; None means as large as the certificate needs. "exact" has no factor.
     selection : {"pivots", "greedy"}, default="pivots"
         Which rows span a factor. "pivots": those where the kernel varies most. "greedy": those that explain
-        the targets best, among random candidates, until the fit is within 2.5 % of its optimum or at `rank`
+        the targets best, among random candidates, until the fit is within 0.5 % of its optimum or at `rank`
         (Smola & Schoelkopf, Algorithm 1.1); "auto" then takes this factor at any n. Usually fewer rows, so
         that predictions are faster, at the price of a longer fit and a looser `evidence_bounds_`.
     verbose : int, default=0
@@ -208,7 +209,7 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         weight = check_weights(sample_weight, X)
         Y, criterion = as_columns(y), CRITERIA[self.criterion]
         alphas = None if self._is_auto else check_alphas(self.alpha, Y.shape[1])
-        self._y_ndim = y.ndim
+        self._y_ndim, self._bounds = y.ndim, VarianceBounds()
         self.X_fit_ = X
         self._decomposition = self._decompose(X, Y, weight, alphas)
         self.spectrum_ = self._decomposition.spectrum
@@ -234,26 +235,6 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if self._primal_coef is None:
             return self._gram.cross(X, self.X_fit_) @ self.dual_coef_ + self.intercept_
         return self._features(X) @ self._primal_coef + self.intercept_
-
-    def criterion_curve(self, alphas):
-        """Evaluate the criterion along alpha without refitting.
-
-        Parameters
-        ----------
-        alphas : array-like of shape (n_alphas,)
-            Positive penalties.
-
-        Returns
-        -------
-        ndarray of shape (n_alphas,) or (n_alphas, n_targets)
-            Values of `criterion`, greater is better.
-        """
-        check_is_fitted(self)
-        alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
-        if not (alphas > 0).all():
-            raise ValueError(f"alphas must be positive, the smallest is {alphas.min():.6g}.")
-        curve = criterion_curve(self._solution.rotated, CRITERIA[self.criterion], alphas)
-        return self._shaped(curve)
 
     def loo_predict(self):
         """Predict every training row from all the others, exactly and without refitting.
@@ -284,38 +265,6 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return self._shaped(self._solution.dual_variance())
 
-    def variance_uncertainty(self, coverage=0.95):
-        """Return how well the data determine the variances, and with them alpha, of every target.
-
-        Standard errors and correlation of the logarithms of noise and signal variance, and
-        profile-likelihood intervals of both and of alpha, by the (restricted) evidence of each target alone:
-        it has its maximum at the fitted values where these were tuned by it, and elsewhere for another
-        `criterion`, a given alpha or ``alpha_per_target=False``.
-
-        Parameters
-        ----------
-        coverage : float, default=0.95
-            Nominal coverage of the intervals, strictly between 0 and 1.
-
-        Returns
-        -------
-        tuple of VarianceUncertainty
-            One for each target, as in `tuning_`.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_diabetes
-        >>> from skspectral import SpectralKernelRidge
-        >>> X, y = load_diabetes(return_X_y=True)
-        >>> ridge = SpectralKernelRidge(gamma=1.0).fit(X, y)
-        >>> found = ridge.variance_uncertainty()[0]
-        >>> low, high = found.ratio_interval
-        >>> low < ridge.alpha_ < high
-        True
-        """
-        check_is_fitted(self)
-        return variance_uncertainty(self._solution.rotated, coverage=coverage)
-
     def with_alpha(self, alpha):
         """Return a fitted copy with another alpha that shares this one's decomposition.
 
@@ -335,10 +284,6 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         other = copy.copy(self)
         other.alpha = alpha
         return other._adopt(solve_fixed(rotated, CRITERIA[self.criterion], values))
-
-    def _shaped(self, columns):
-        """Return (n, m) as the user's y had it."""
-        return columns[:, 0] if self._y_ndim == 1 else columns
 
     @property
     def _is_auto(self):
@@ -378,7 +323,7 @@ class SpectralKernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 Phi = Phi.toarray() if hasattr(Phi, "toarray") else Phi
                 return Decomposition(Spectrum.from_factor(Phi, basis, weight), primal_basis=Phi)
             report = Progress(type(self).__name__, self.verbose, n)
-            problem = Problem(gram, X, Y, basis, weight, VarianceBounds(), report, alphas)
+            problem = Problem(gram, X, Y, basis, weight, self._bounds, report, alphas)
             return decompose(problem, self.method, self.rank, **rules)
 
         looked_at = (Y, alphas) if depends_on_targets(n, self.method, self.rank, **rules) else None

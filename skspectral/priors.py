@@ -3,7 +3,7 @@
 import numpy as np
 
 from .kernel_parts import parameter_names
-from .solution import VariancePrior
+from .variances import VariancePrior
 
 __all__ = ["read_priors"]
 

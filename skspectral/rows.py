@@ -1,6 +1,5 @@
 """What is known of the rows before any kernel: weights and unpenalised mean functions."""
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,7 +7,7 @@ import numpy as np
 from scipy.linalg import svd
 from scipy.linalg.blas import dgemm
 
-from .exceptions import RankDeficientBasisWarning
+from .exceptions import RankDeficientBasisWarning, warn_user
 
 __all__ = ["Rows", "add_outer"]
 
@@ -119,11 +118,10 @@ def _orthonormal_basis(F):
     Q, size, Vt = svd(F, full_matrices=False)
     kept = size > max(F.shape) * _EPS * size.max(initial=0.0)
     if kept.sum() < F.shape[1]:
-        warnings.warn(
+        warn_user(
             f"Only {kept.sum()} of {F.shape[1]} mean functions can be told apart on {F.shape[0]} rows; "
             "the shortest coefficient vector is used. Give more rows or fewer functions.",
             RankDeficientBasisWarning,
-            stacklevel=4,
         )
     return np.ascontiguousarray(Q[:, kept]), Vt[kept].T / size[kept]
 

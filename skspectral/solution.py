@@ -4,102 +4,23 @@
 Nothing here forms or factorises a matrix.
 """
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
-from .criteria import CRITERIA, UNDETERMINED, Box, profile, value_at
-from .criteria.form import Profile
-from .exceptions import DegenerateCriterionWarning, RepeatedObservationsWarning
+from .criteria import CRITERIA, UNDETERMINED, profile, value_at
+from .exceptions import DegenerateCriterionWarning, RepeatedObservationsWarning, warn_user
 from .spectrum import Rotated, Spectrum
 from .tuning import TuningResult, minimize_each
+from .variances import VarianceBounds, VariancePrior
 
-__all__ = ["Solution", "VarianceBounds", "VariancePrior", "criterion_curve", "solve", "solve_fixed", "tune"]
+__all__ = ["Solution", "criterion_curve", "solve", "solve_fixed", "tune"]
 
 # The search covers [n eps, 1e6] relative to the spectrum: below, the ridge drowns in the rounding of
 # K; above, the fit differs from the pure-noise limit by less than a millionth.
 _LARGEST_RATIO = 1e6
 # Differences of -2 log density per row that are rounding.
 _TIE = 1e-12
-# Step in x of the difference where a prior leaves no closed form.
-_STEP = 1e-4
-
-
-@dataclass(frozen=True)
-class VarianceBounds:
-    """Bounds of the noise and the signal variance in the units of y squared."""
-
-    noise: tuple = (0.0, np.inf)
-    signal: tuple = (0.0, np.inf)
-
-    @property
-    def noise_ratio(self):
-        """Smallest and largest noise ratio inside the bounds."""
-        (noise_min, noise_max), (signal_min, signal_max) = self.noise, self.signal
-        low = 0.0 if noise_min == 0 else noise_min / signal_max
-        high = np.inf if signal_min == 0 else noise_max / signal_min
-        return low, high
-
-    @property
-    def is_free(self):
-        """Whether nothing is bounded."""
-        return self.noise == self.signal == (0.0, np.inf)
-
-    @property
-    def is_fixed(self):
-        """Whether nothing is left to tune."""
-        return self.noise[0] == self.noise[1] and self.signal[0] == self.signal[1]
-
-    def box(self, scale):
-        """Return the bounds in standardised units, one entry per output."""
-        unit = scale**2
-        return Box(*(np.broadcast_to(b, scale.shape) / unit for b in (*self.noise, *self.signal)))
-
-
-@dataclass(frozen=True)
-class VariancePrior:
-    """Prior densities of the two variances: frozen scipy distributions in the units of y squared, or None."""
-
-    noise: object = None
-    signal: object = None
-
-    def penalty(self, noise_var, signal_var):
-        """Return -2 log density, broadcast over its arguments."""
-        pairs = ((self.noise, noise_var), (self.signal, signal_var))
-        return sum(-2.0 * prior.logpdf(value) for prior, value in pairs if prior is not None)
-
-    def profile(self, terms, x, scale, box):
-        """Return the `Profile` of the penalised criterion: no closed form, so a search over log noise_var.
-
-        A grid and golden sections find the best noise_var at each x; the derivative by x is a
-        difference. Slower than `criteria.profile`, and used only where there are such priors.
-        """
-        behind, here, ahead = (self._minimise(terms, x + h, h, scale, box) for h in (-_STEP, 0.0, _STEP))
-        with np.errstate(invalid="ignore"):  # inf - inf where the prior excludes a point
-            slope = np.where(np.isfinite(x), (ahead[0] - behind[0]) / (2 * _STEP), 0.0)
-        return Profile(here[0], slope, np.full_like(slope, np.nan), here[1])
-
-    def _minimise(self, terms, x, h, scale, box):
-        """Return min and argmin over noise_var at x, with A and H carried there from x - h."""
-        A = (terms.A + h * terms.A1 + 0.5 * h**2 * terms.A2)[..., None]
-        H = (terms.H + h * terms.H1 + 0.5 * h**2 * terms.H2)[..., None]
-        unit, g = (scale**2)[:, None], np.exp(x)[..., None]
-        low, high = (0.0, np.inf) if box is None else (limit[..., None] for limit in box.noise_limits(x)[:2])
-
-        def value(log_b):
-            b = np.clip(np.exp(log_b), low, high)
-            fit = terms.n * np.log(b) + A / b - terms.n + H
-            return fit + self.penalty(b * unit, b * unit / g)
-
-        log_b = np.log(A / terms.n) + np.linspace(-16.0, 16.0, 129)
-        best = np.take_along_axis(log_b, value(log_b).argmin(axis=-1)[..., None], axis=-1)
-        width = 0.25
-        for _ in range(30):
-            points = best + width * np.array([-1.0, -0.618, -0.382, 0.0, 0.382, 0.618, 1.0])
-            best = np.take_along_axis(points, value(points).argmin(axis=-1)[..., None], axis=-1)
-            width *= 0.5
-        return value(best)[..., 0], np.clip(np.exp(best), low, high)[..., 0]
 
 
 @dataclass(frozen=True)
@@ -282,20 +203,18 @@ def solve(rotated, criterion, bounds=None, *, shared=False, prior=None):
     if bounds.is_fixed:
         status[:] = "fixed"
     if criterion.is_unbounded and "noise_free" in status:
-        warnings.warn(
+        warn_user(
             f"criterion='{criterion.name}' has no minimum here: it falls without limit as the noise "
             "vanishes, whatever the data, and was stopped at the smallest noise that rounding "
             "resolves. Use criterion='evidence'.",
             DegenerateCriterionWarning,
-            stacklevel=3,
         )
     if rotated.rows.n_repeats and "noise_free" in status:
-        warnings.warn(
+        warn_user(
             "Weights above 1 count a row as that many observations. Their perfect agreement says that there "
             "is no noise, and the model interpolates. If the weights are relative precisions, divide them "
             "by their maximum.",
             RepeatedObservationsWarning,
-            stacklevel=3,
         )
     return _assemble(rotated, criterion, np.exp(x), noise_var, status, n_evaluations, prior)
 

@@ -23,8 +23,9 @@ from scipy.special import chdtri, ndtri
 
 from .criteria import CRITERIA, Box, profile
 from .criteria.evidence import evidence_gradient, evidence_hessian
-from .solution import VarianceBounds, search_range, solve
+from .solution import search_range, solve
 from .spectrum import Rotated
+from .variances import VarianceBounds
 
 __all__ = ["VarianceUncertainty", "check_coverage", "normal_interval", "variance_uncertainty"]
 

@@ -26,11 +26,17 @@ ROOMS = [
     "criteria",
     "tuning",
     "descent",
+    "variances",
     "solution",
     "uncertainty",
     "averaging",
+    "variance_methods",
+    "conversion",
     "priors",
     "low_rank",
+    "factor_terms",
+    "predictive",
+    "objectives",
     "learning",
     "sharing",
     "kernel_ridge",
@@ -43,6 +49,7 @@ ROOMS = [
 ]
 FOR_EVERYONE = ["exceptions", "progress", "threads", "validation"]
 FACTORISING = {"rows", "reflectors", "spectrum", "resolvent", "factors", "greedy", "low_rank", "streaming"}
+FACTORISING |= {"factor_terms"}
 FACTORISING |= {"descent"}  # solves with its own curvature, as small as theta
 FACTORISATIONS = {"eigh", "eig", "eigvalsh", "eigvals", "svd", "svdvals", "cholesky", "cho_factor"}
 FACTORISATIONS |= {"qr", "lu", "lu_factor", "ldl", "inv", "pinv", "solve", "lstsq", "eigh_tridiagonal"}

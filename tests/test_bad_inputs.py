@@ -1,13 +1,23 @@
 """Bad input gets an error that says what came, what was expected and what to do."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import reference
 from problems import smooth
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from skspectral import IndefiniteKernelError, SpectralGPRegressor, SpectralKernelRidge
+from skspectral import (
+    DegenerateCriterionWarning,
+    IndefiniteKernelError,
+    KernelBoundWarning,
+    SpectralGPRegressor,
+    SpectralKernelRidge,
+)
 
 X, Y = smooth(0, n=12, m=3)
 y = Y[:, 0]
@@ -243,3 +253,19 @@ def test_more_rows_than_lapack_can_count_are_refused_before_the_matrix_is_made(m
     monkeypatch.setattr("skspectral.low_rank._LARGEST_DENSE", 10)
     with pytest.raises(ValueError, match=r"11 rows.*32 bits.*method='low_rank'"):
         SpectralKernelRidge(method="exact").fit(np.ones((11, 1)), np.arange(11.0))
+
+
+def test_warnings_point_to_the_code_of_the_user():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 1))
+    kernel = RBF(1.0, (0.9, 1.1))
+    model = SpectralGPRegressor(kernel)
+    cases = [
+        (model, KernelBoundWarning),
+        (make_pipeline(StandardScaler(), model), KernelBoundWarning),
+        (SpectralKernelRidge(criterion="posterior"), DegenerateCriterionWarning),
+    ]
+    for estimator, category in cases:
+        with pytest.warns(category) as caught:
+            estimator.fit(X, np.sin(9 * X[:, 0]))
+        assert [Path(warning.filename) for warning in caught] == [Path(__file__)] * len(caught)

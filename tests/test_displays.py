@@ -221,13 +221,12 @@ def test_surface_of_pure_noise_is_drawn(three_outputs, tmp_path):
         assert_tick_labels_apart(display)
 
 
-def test_surface_of_a_ridge_needs_y(motorcycle, ridge):
-    with pytest.raises(ValueError, match="does not keep its training targets"):
-        EvidenceSurfaceDisplay.from_estimator(ridge)
-    with pytest.raises(ValueError, match="fitted on 133 rows"):
-        EvidenceSurfaceDisplay.from_estimator(ridge, y=motorcycle[1][:5])
-    display = EvidenceSurfaceDisplay.from_estimator(ridge, y=motorcycle[1])
+def test_surface_of_a_ridge_is_that_of_the_process(motorcycle, ridge):
+    display = EvidenceSurfaceDisplay.from_estimator(ridge)
     assert display.optimum == pytest.approx((ridge.noise_variance_, ridge.signal_variance_))
+    process = SpectralGPRegressor(RBF(5.0), optimizer=None).fit(*motorcycle)
+    other = EvidenceSurfaceDisplay.from_estimator(process)
+    np.testing.assert_allclose(display.log_evidence, other.log_evidence, atol=1e-6)
 
 
 # --- spectrum ------------------------------------------------------------------------------------
@@ -251,6 +250,8 @@ def test_spectrum_of_a_ridge_has_energy_only_with_y(ridge, motorcycle, tmp_path)
     assert without.energy is None
     assert not any("targets" in label for label in render(without, tmp_path))
     assert SpectrumDisplay.from_estimator(ridge, y=motorcycle[1]).energy is not None
+    with pytest.raises(ValueError, match="fitted on 133 rows"):
+        SpectrumDisplay.from_estimator(ridge, y=motorcycle[1][:5])
 
 
 def test_spectrum_of_a_low_rank_model(motorcycle, tmp_path):

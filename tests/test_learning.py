@@ -21,8 +21,9 @@ from sklearn.gaussian_process.kernels import (
 from skspectral import KernelBoundWarning, SpectralGPRegressor
 from skspectral.criteria import CRITERIA
 from skspectral.descent import minimize_in_box
-from skspectral.learning import ResolventObjective, SpectralObjective, Task, learn
-from skspectral.solution import VarianceBounds, VariancePrior
+from skspectral.learning import learn
+from skspectral.objectives import ResolventObjective, SpectralObjective, Task
+from skspectral.variances import VarianceBounds, VariancePrior
 
 KERNELS = [
     RBF(0.9),
@@ -95,10 +96,10 @@ def test_cholesky_and_spectral_objectives_agree(kernel, bounds, weighted):
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("m", [1, 3])
 def test_factors_of_low_rank_give_the_dense_objective_and_gradient(m, intercept, weighted, monkeypatch):
-    monkeypatch.setattr("skspectral.learning._MANY", 1)
+    monkeypatch.setattr("skspectral.objectives._MANY", 1)
     for alternative in ("CHOLESKY", "SPECTRUM"):
-        monkeypatch.setattr(f"skspectral.learning._LARGEST_SHARE_OF_{alternative}", 1.0)
-    monkeypatch.setattr("skspectral.learning._TAU_SHARE", 1e-9)
+        monkeypatch.setattr(f"skspectral.objectives._LARGEST_SHARE_OF_{alternative}", 1.0)
+    monkeypatch.setattr("skspectral.objectives._TAU_SHARE", 1e-9)
     kernel = RBF([3.0, 5.0]) + ConstantKernel(0.5) * RBF(4.0)
     t = task(kernel, m=m, intercept=intercept, weighted=weighted)
     dense = Task(**{**vars(t), "method": "exact"})

@@ -21,7 +21,8 @@ from skspectral import (
 )
 from skspectral.criteria import CRITERIA
 from skspectral.gram import PrecomputedGram, make_gram
-from skspectral.solution import VarianceBounds, solve, solve_fixed
+from skspectral.solution import solve, solve_fixed
+from skspectral.variances import VarianceBounds
 
 KERNELS = {
     "rbf": make_gram("rbf", {"gamma": 0.5}),

@@ -49,6 +49,50 @@ def dense_neg_two_log(X, y, fit_intercept):
     return value
 
 
+# The evidence at other variances
+
+
+@pytest.mark.parametrize("model", [GP, SpectralKernelRidge(gamma=0.5)], ids=["process", "ridge"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_the_evidence_at_other_variances_is_the_dense_one(model, fit_intercept):
+    X, y = smooth(n=25)
+    value = dense_neg_two_log(X, y, fit_intercept)
+    fitted = clone(model).set_params(fit_intercept=fit_intercept).fit(X, y)
+    noise, signal = np.array([[0.01], [0.2], [3.0]]), np.array([0.5, 1e3])
+    found = fitted.log_evidence_at(noise, signal)
+    expected = [[-0.5 * value(np.log(b), np.log(a)) for a in signal] for b in noise[:, 0]]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert np.ndim(fitted.log_evidence_at(0.1, 1.0)) == 0
+
+
+def test_the_evidence_at_other_variances_is_one_for_each_output():
+    X, Y = smooth(n=25, m=2)
+    found = clone(GP).fit(X, Y).log_evidence_at([[0.1, 0.2, 0.3]], 1.0)
+    assert found.shape == (1, 3, 2)
+    alone = clone(GP).fit(X, Y[:, 1]).log_evidence_at([[0.1, 0.2, 0.3]], 1.0)
+    np.testing.assert_allclose(found[..., 1], alone)
+
+
+@pytest.mark.parametrize(
+    ("noise", "signal", "named"),
+    [(0.0, 1.0, "noise"), (1.0, -2.0, "signal"), ([1.0, np.nan], 1.0, "noise"), (1.0, np.inf, "signal")],
+)
+def test_variances_that_are_none_are_refused(noise, signal, named):
+    X, y = smooth(n=10)
+    with pytest.raises(ValueError, match=f"{named}_variance must be positive and finite"):
+        clone(GP).fit(X, y).log_evidence_at(noise, signal)
+
+
+@pytest.mark.parametrize("criterion", ["evidence", "gcv", "loo"])
+def test_the_curve_of_a_process_is_that_of_the_ridge(criterion):
+    X, Y = smooth(n=25, m=2)
+    alphas = np.array([1e-3, 0.5, 20.0, np.inf])
+    of_process = clone(GP).set_params(criterion=criterion).fit(X, Y).criterion_curve(alphas)
+    of_ridge = SpectralKernelRidge(gamma=0.5, criterion=criterion).fit(X, Y).criterion_curve(alphas)
+    assert of_process.shape == (4, 2)
+    np.testing.assert_allclose(of_process, of_ridge, rtol=1e-9)
+
+
 # Standard errors and profile intervals
 
 

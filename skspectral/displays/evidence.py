@@ -71,9 +71,7 @@ class EvidenceDisplay(Display):
     output_names: tuple = field(default=("",))
 
     @classmethod
-    def from_estimator(
-        cls, estimator, *, criteria=None, output=None, alphas=None, coverage=0.95, y=None, ax=None
-    ):
+    def from_estimator(cls, estimator, *, criteria=None, output=None, alphas=None, coverage=0.95, ax=None):
         """Evaluate criteria of a fitted estimator along alpha and draw them.
 
         Parameters
@@ -88,8 +86,6 @@ class EvidenceDisplay(Display):
             Positive noise ratios; None covers all that the decomposition resolves.
         coverage : float, default=0.95
             Nominal coverage of the interval.
-        y : array-like, default=None
-            Training targets, for models that keep none of their own.
         ax : matplotlib Axes, default=None
             Where to draw; None makes a figure.
 
@@ -103,7 +99,7 @@ class EvidenceDisplay(Display):
         shown = np.arange(n_outputs(model)) if output is None else np.array([output])
         curves, limits, optima = {}, {}, {}
         for name in criteria:
-            curve = _Curve(model, name, y, shown)
+            curve = _Curve(model, name, shown)
             curves[name], limits[name] = curve.depth(alphas), curve.depth(curve.ends)
             optima[name] = curve.optima
         found = model.variance_uncertainty(coverage)
@@ -198,8 +194,8 @@ def _all_alphas(spectrum):
 class _Curve:
     """One criterion of a model along alpha, less its maximum, for chosen outputs."""
 
-    def __init__(self, model, criterion, y, outputs):
-        self.model, self.criterion, self.y, self.outputs = model, criterion, y, outputs
+    def __init__(self, model, criterion, outputs):
+        self.model, self.criterion, self.outputs = model, criterion, outputs
         alphas = _all_alphas(model.spectrum_)
         self.ends = np.array([alphas[0], np.inf])
         self.maximum = np.full(len(outputs), -np.inf)
@@ -221,7 +217,7 @@ class _Curve:
 
     def _values(self, alphas):
         """Return the criterion in units of log density, (k, outputs)."""
-        values = criterion_values(self.model, self.criterion, alphas, self.y)[:, self.outputs]
+        values = criterion_values(self.model, self.criterion, alphas)[:, self.outputs]
         if CRITERIA[self.criterion].is_density:
             return values
         return -0.5 * self.model.spectrum_.rows.n_free * np.log(np.maximum(-values, np.finfo(float).tiny))

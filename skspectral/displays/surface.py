@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from .canvas import BLACK, COLORS, Display, plain_log_ticks
-from .view import log_evidence, rotated_targets, spectral
+from .view import spectral
 
 __all__ = ["EvidenceSurfaceDisplay"]
 
@@ -67,7 +67,7 @@ class EvidenceSurfaceDisplay(Display):
     _figsize = (6.0, 4.8)
 
     @classmethod
-    def from_estimator(cls, estimator, *, output=0, coverage=0.95, n_grid=80, y=None, ax=None):
+    def from_estimator(cls, estimator, *, output=0, coverage=0.95, n_grid=80, ax=None):
         """Evaluate the log evidence of a fitted estimator over both variances and draw it.
 
         Parameters
@@ -80,8 +80,6 @@ class EvidenceSurfaceDisplay(Display):
             Nominal coverage of the intervals.
         n_grid : int, default=80
             Points along each axis.
-        y : array-like, default=None
-            Training targets; needed for SpectralKernelRidge, which does not keep them.
         ax : matplotlib Axes, default=None
             Where to draw; None makes a figure.
 
@@ -90,15 +88,13 @@ class EvidenceSurfaceDisplay(Display):
         EvidenceSurfaceDisplay
         """
         model = spectral(estimator)
-        rotated = rotated_targets(model, y).select([output])
         found = model.variance_uncertainty(coverage)[output]
         fitted = [float(np.ravel(v)[output]) for v in (model.noise_variance_, model.signal_variance_)]
-        size = float(rotated.scale[0] ** 2)
-        noise = _grid(found.noise_interval, fitted[0], size, n_grid)
-        signal = _grid(found.signal_interval, fitted[1], size / model.spectrum_.scale, n_grid)
-        values = log_evidence(rotated, noise, signal)[..., 0]
+        noise = _grid(found.noise_interval, fitted[0], 1.0, n_grid)
+        signal = _grid(found.signal_interval, fitted[1], 1.0 / model.spectrum_.scale, n_grid)
+        values = _log_evidence(model, output, noise[:, None], signal)
         best = [max(v, grid[0]) for v, grid in zip(fitted, (noise, signal), strict=True)]
-        top = max(values.max(), log_evidence(rotated, best[:1], best[1:]).item())
+        top = max(values.max(), float(_log_evidence(model, output, *best)))
         intervals = found.noise_interval, found.signal_interval
         return cls(noise, signal, values - top, tuple(fitted), *intervals, coverage).plot(ax=ax)
 
@@ -153,6 +149,11 @@ class EvidenceSurfaceDisplay(Display):
         ax.legend(
             fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, facecolor="#9a9a9a"
         )
+
+
+def _log_evidence(model, output, noise, signal):
+    values = model.log_evidence_at(noise, signal)
+    return values if np.ndim(model.noise_variance_) == 0 else values[..., output]
 
 
 def _grid(interval, fitted, size, n):

@@ -7,16 +7,12 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ..criteria import CRITERIA
-from ..criteria.evidence import neg_two_log_evidence
-from ..solution import criterion_curve
 from ..uncertainty import normal_interval
 from ..validation import as_columns
 
 __all__ = [
     "criterion_values",
     "interval",
-    "log_evidence",
     "n_outputs",
     "output_column",
     "rotated_targets",
@@ -82,19 +78,10 @@ def rotated_targets(model, y=None):
     return model.spectrum_.rotate(Y)
 
 
-def criterion_values(model, criterion, alphas, y=None):
+def criterion_values(model, criterion, alphas):
     """Return a criterion in its public sense along alpha, (k, m); infinity is the limit of no signal."""
-    if hasattr(model, "criterion_curve"):
-        other = copy.copy(model).set_params(criterion=criterion)  # shares the decomposition
-        return as_columns(other.criterion_curve(alphas))
-    return criterion_curve(rotated_targets(model, y), CRITERIA[criterion], np.asarray(alphas))
-
-
-def log_evidence(rotated, noise_var, signal_var):
-    """Return the log evidence on the grid of both variances, (noise, signal, m)."""
-    noise, signal = np.meshgrid(noise_var, signal_var, indexing="ij")
-    values = -0.5 * neg_two_log_evidence(rotated, noise.ravel(), signal.ravel())
-    return values.reshape(*noise.shape, rotated.n_outputs)
+    other = copy.copy(model).set_params(criterion=criterion)  # shares the decomposition
+    return as_columns(other.criterion_curve(alphas))
 
 
 def interval(model, X, coverage, **kwargs):

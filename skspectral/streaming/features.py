@@ -11,8 +11,9 @@ from ..factors import FeatureMap, independent, pivoted_cholesky
 from ..gram import make_gram
 from ..greedy import greedy_landmarks
 from ..kernel_parts import default_kernel, split_kernel
-from ..solution import VarianceBounds, solve
+from ..solution import solve
 from ..spectrum import Spectrum
+from ..variances import VarianceBounds
 from .statistics import FeatureStatistics
 
 __all__ = ["SLAB", "Chunk", "Features", "sample_size"]

@@ -47,7 +47,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         the same ones.
     selection : {"pivots", "greedy"}, default="pivots"
         How landmarks are chosen. "pivots": where the kernel varies most (pivoted Cholesky). "greedy": where
-        they explain the targets best, among random candidates, until the fit is within 2.5 % of its optimum
+        they explain the targets best, among random candidates, until the fit is within 0.5 % of its optimum
         (Smola & Schoelkopf, Algorithm 1.1); usually fewer.
     verbose : int, default=0
         Whether to print the rows done and the rank as chunks come in; for dask collections about ten times.

@@ -1,0 +1,38 @@
+"""Fitted models in the classes of scikit-learn."""
+
+import numpy as np
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
+
+__all__ = ["as_sklearn"]
+
+
+def as_sklearn(kernel, solution, X, output):
+    """Return a fitted GaussianProcessRegressor with the variances and the constant of one output.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Of unit variance, without noise.
+    solution : Solution
+        The fitted model.
+    X : array
+        Training inputs.
+    output : int
+        Which output.
+    """
+    tiny = np.finfo(np.float64).tiny
+    noise_var = max(solution.noise_var[output], tiny)
+    signal_var = max(solution.signal_var[output], tiny)
+    offset = solution.beta[0, output] if len(solution.beta) else 0.0
+    weight = solution.spectrum.rows.sqrt_weight[:, 0] ** 2
+    present = weight > 0
+    gpr = GaussianProcessRegressor(
+        ConstantKernel(signal_var) * kernel + WhiteKernel(noise_var),
+        # WhiteKernel gives every row noise_var; the rest of noise_var / w stands here
+        alpha=noise_var * (1.0 / weight[present] - 1.0),
+        optimizer=None,
+    )
+    gpr.fit(X[present], solution.rotated.targets()[present, output] - offset)
+    gpr._y_train_mean = np.full(1, offset)
+    return gpr

@@ -1,0 +1,94 @@
+"""The evidence and its derivatives from a factor of K, for the steps of kernel learning."""
+
+import numpy as np
+from scipy.linalg import cholesky, eigh, solve_triangular
+
+from .spectrum import Rotated, Spectrum
+
+__all__ = ["FactorTerms"]
+
+
+class FactorTerms:
+    """The evidence and its sensitivity from a factor's Gram matrix S = Phi'P Phi, O(n r^2) without an SVD.
+
+    For outer steps, where half of the digits are enough. With B = S + gI the resolvent outside the mean
+    space is M = (I - P Phi B^-1 Phi'P)/g, and M Phi = P Phi B^-1.
+
+    Parameters
+    ----------
+    factor : Factor
+        Of the unweighted kernel matrix.
+    rows : Rows
+        Weights and mean functions.
+    Z : ndarray of shape (n, m)
+        Standardised targets.
+    """
+
+    def __init__(self, factor, rows, Z):
+        self.factor, self.rows, self.Z = factor, rows, Z
+        root = rows.sqrt_weight
+        self.Phi = factor.Phi if (root == 1.0).all() else root * factor.Phi
+        self.QPhi = rows.Q.T @ self.Phi
+        self.S = self.Phi.T @ self.Phi - self.QPhi.T @ self.QPhi
+        self.PhiZ = self.Phi.T @ Z
+
+    def at(self, g):
+        """Return A, A', H, H' (see `criteria`) of a single output at g, B^-1 and the residual v y."""
+        r = len(self.S)
+        L = cholesky(self.S + g * np.eye(r), lower=True, check_finite=False)
+        L_inv = solve_triangular(L, np.eye(r), lower=True, check_finite=False)
+        B_inv = L_inv.T @ L_inv
+        residual = self._residual(B_inv @ self.PhiZ)
+        A = float((self.Z * residual).sum())
+        A1 = A - float((residual**2).sum())
+        H = 2.0 * np.log(np.diag(L)).sum() - r * np.log(g)
+        return A, A1, H, g * np.trace(B_inv) - r, B_inv, residual
+
+    def rotated(self, scale):
+        """Return a `Rotated` for tuning by the evidence: eigenvalues and energies, no vectors."""
+        s, V = eigh(self.S, check_finite=False)
+        resolution = len(self.Z) * np.finfo(np.float64).eps * (max(s[-1], 0.0) + (self.QPhi**2).sum())
+        kept = s > resolution
+        s, V = s[kept], V[:, kept]
+        y_tilde = V.T @ self.PhiZ / np.sqrt(s)[:, None]
+        null_energy = np.maximum((self.Z**2).sum(axis=0) - (y_tilde**2).sum(axis=0), 0.0)
+        n_null = len(self.Z) - self.rows.n_mean - len(s)
+        nothing = np.zeros((1, 1))
+        spectrum = Spectrum(s, V, n_null, resolution, self.rows, nothing)
+        return Rotated(
+            s=np.append(s, 0.0),
+            count=np.append(np.ones_like(s), n_null + self.rows.n_repeats),
+            energy=np.concatenate([y_tilde**2, null_energy[None]]),
+            scale=scale,
+            y_tilde=y_tilde,
+            null_residual=nothing,
+            basis_part=np.zeros((0, self.Z.shape[1])),
+            spectrum=spectrum,
+        )
+
+    def several(self, rotated, g):
+        """Return sum_m B_m^-1 and the residuals v_m y_m of outputs with noise ratios g (m,)."""
+        s, V = rotated.spectrum.s, rotated.spectrum.U
+        inverse = 1.0 / (s[:, None] + g)
+        weights = V @ (inverse * (V.T @ self.PhiZ))
+        return (V * inverse.sum(axis=1)) @ V.T, self._residual(weights)
+
+    def sensitivity(self, B_inv, residual, scale):
+        """Return dF/dK(X, Z) and dF/dK(Z, Z), Z the landmarks, where dF/dK = M - sum_m scale_m a_m a_m'.
+
+        K~ = C K(Z,Z)^-1 C' with C = K(X, Z) = Phi L', so with G = dF/dK~
+
+            dF = 2 tr((G Phi L^-1)' dC) - tr(L^-T Phi'G Phi L^-1 dK(Z, Z)).
+        """
+        L, Q = self.factor.L, self.rows.Q
+        along = self.Phi.T @ residual  # a is orthogonal to the mean space
+        GPhi = self.Phi @ B_inv - Q @ (self.QPhi @ B_inv) - (scale * residual) @ along.T
+        inner = self.S @ B_inv - (scale * along) @ along.T
+        to_landmarks = solve_triangular(L, GPhi.T, lower=True, trans="T", check_finite=False).T
+        half = solve_triangular(L, inner, lower=True, trans="T", check_finite=False)
+        among = solve_triangular(L, half.T, lower=True, trans="T", check_finite=False)
+        return 2.0 * self.rows.sqrt_weight * to_landmarks, -0.5 * (among + among.T)
+
+    def _residual(self, weights):
+        """Return Z - P Phi weights."""
+        return self.Z - self.Phi @ weights + self.rows.Q @ (self.QPhi @ weights)

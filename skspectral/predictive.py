@@ -1,0 +1,114 @@
+"""The predictive distribution of a fitted process at new inputs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .averaging import AveragedSolution
+from .low_rank import Decomposition
+from .solution import Solution
+from .uncertainty import normal_interval
+
+__all__ = ["Predictive"]
+
+
+@dataclass(frozen=True)
+class Predictive:
+    """Means, spreads, intervals and samples of m outputs.
+
+    `prior` of the methods is the kernel among the new inputs: its diagonal (n_new,), or all of it for joint
+    results.
+
+    Attributes
+    ----------
+    gram : gram object
+        The kernel.
+    X_train : array
+        Training inputs.
+    decomposition : Decomposition
+        Of the kernel matrix or of its stand-in.
+    solution : Solution
+        Coefficients and, unless averaged, variances.
+    averaged : AveragedSolution or None
+        The mixture over variances, where there is one.
+    has_mean : bool
+        Whether a constant is part of the model.
+    coefficients : ndarray of shape (n, m) or (r, m)
+        Of kernel values or features in the mean.
+    """
+
+    gram: object
+    X_train: np.ndarray
+    decomposition: Decomposition
+    solution: Solution
+    averaged: AveragedSolution | None
+    has_mean: bool
+    coefficients: np.ndarray
+
+    @classmethod
+    def make(cls, gram, X_train, decomposition, solution, averaged, has_mean):
+        """Return the distribution, with the coefficients that belong to the solution."""
+        coefficients = solution.range_dual
+        if decomposition.feature_map is not None:
+            coefficients = decomposition.primal_basis.T @ coefficients
+        return cls(gram, X_train, decomposition, solution, averaged, has_mean, coefficients)
+
+    def mean(self, X):
+        """Return means (n_new, m)."""
+        return self._mean(*self._cross(X))
+
+    def mean_and_std(self, X, prior, include_noise):
+        """Return means and standard deviations, (n_new, m) both."""
+        mean, basis, geometry = self._at(X, prior)
+        if self.averaged is not None:
+            return mean, self.averaged.std(geometry, basis, include_noise)
+        variance = self.solution.predictive_variance(*geometry)
+        if include_noise:
+            variance += self.solution.noise_var
+        return mean, np.sqrt(variance)
+
+    def mean_and_covariance(self, X, prior, include_noise):
+        """Return means (n_new, m) and joint covariances (n_new, n_new, m)."""
+        mean, basis, geometry = self._at(X, prior)
+        if self.averaged is not None:
+            return mean, self.averaged.covariance(geometry, basis, include_noise)
+        covariance = self.solution.predictive_variance(*geometry)
+        if include_noise:
+            covariance += self.solution.noise_var * np.eye(len(mean))[..., None]
+        return mean, covariance
+
+    def interval(self, X, prior, coverage, include_noise):
+        """Return the ends of intervals with equal tails, (n_new, m) both."""
+        if self.averaged is None:
+            return normal_interval(*self.mean_and_std(X, prior, include_noise), coverage)
+        _, basis, geometry = self._at(X, prior)
+        return self.averaged.interval(geometry, basis, coverage, include_noise)
+
+    def sample(self, X, prior, n_samples, rng, include_noise):
+        """Return draws from the joint distribution, (n_new, m, n_samples)."""
+        if self.averaged is not None:
+            _, basis, geometry = self._at(X, prior)
+            return self.averaged.sample(geometry, basis, include_noise, n_samples, rng)
+        mean, covariance = self.mean_and_covariance(X, prior, include_noise)
+        draws = [
+            rng.multivariate_normal(mean[:, j], covariance[..., j], n_samples, check_valid="ignore").T
+            for j in range(mean.shape[1])
+        ]
+        return np.stack(draws, axis=1)
+
+    def _cross(self, X):
+        """Return what the coefficients multiply, kernel values or features, and mean functions or None."""
+        feature_map = self.decomposition.feature_map
+        cross = self.gram.cross(X, self.X_train) if feature_map is None else feature_map(self.gram, X)
+        return cross, np.ones((len(cross), 1)) if self.has_mean else None
+
+    def _mean(self, cross, basis):
+        mean = cross @ self.coefficients
+        return mean if basis is None else mean + basis @ self.solution.beta
+
+    def _at(self, X, prior):
+        """Return means, mean functions and the geometry that spreads are made of."""
+        cross, basis = self._cross(X)
+        spectrum = self.decomposition.spectrum
+        project = spectrum.project if self.decomposition.feature_map is None else spectrum.project_features
+        return self._mean(cross, basis), basis, project(cross, prior, basis)
