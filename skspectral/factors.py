@@ -14,6 +14,7 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from .exceptions import IndefiniteKernelError
+from .threads import threads_for
 
 __all__ = [
     "Columns",
@@ -131,12 +132,14 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None):
     Phi, pivots = np.empty((n, 0), order="F"), np.empty(0, dtype=int)
     store, trace = Columns(n, rank), residual.sum()
     while len(pivots) < rank and (residual.sum() > tau or not len(pivots)) and residual.max() > floor:
-        chosen, L_block = _choose(gram, X, Phi, residual, weight, min(_BLOCK, rank - len(pivots)), floor)
-        if not len(chosen):
-            break  # what is left of the residual is rounding
-        new = gram.columns(X, chosen)
-        new = new - Phi @ Phi[chosen].T
-        new = solve_triangular(L_block, new.T, lower=True, overwrite_b=True, check_finite=False).T
+        with threads_for(n, len(pivots) + _BLOCK):
+            size = min(_BLOCK, rank - len(pivots))
+            chosen, L_block = _choose(gram, X, Phi, residual, weight, size, floor)
+            if not len(chosen):
+                break  # what is left of the residual is rounding
+            new = gram.columns(X, chosen)
+            new = new - Phi @ Phi[chosen].T
+            new = solve_triangular(L_block, new.T, lower=True, overwrite_b=True, check_finite=False).T
         Phi = store.append(new)
         pivots = np.append(pivots, chosen)
         residual -= weight * np.einsum("ij,ij->i", new, new)

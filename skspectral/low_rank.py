@@ -306,19 +306,16 @@ def certified_factor(problem, *, largest):
     largest : int
         Rank at which to give up.
     """
-    with threads_for(len(problem.Y)):
-        return _certified_factor(problem, largest)
-
-
-def _certified_factor(problem, largest):
     tau = _TAU_SHARE * _pilot_noise_ratio(problem)
     for _ in range(_ROUNDS):
         factor = _pivoted(problem, tau=tau, rank=largest)
         if factor.tau > tau:
             return None
-        found = _from_factor(problem, factor)
-        solution = problem.solve(found.spectrum)
-        lower, upper = evidence_bounds(solution, factor.tau, missed_energy(solution, problem, factor))
+        with threads_for(len(problem.Y), factor.rank):
+            found = _from_factor(problem, factor)
+            solution = problem.solve(found.spectrum)
+            missed = missed_energy(solution, problem, factor)
+        lower, upper = evidence_bounds(solution, factor.tau, missed)
         width = np.subtract(upper, lower, out=np.zeros_like(upper), where=upper > lower).max()
         if width <= CERTIFIED_WIDTH:
             return replace(found, evidence_bounds=(lower, upper), certified_at=_variances(solution))
@@ -339,6 +336,7 @@ def _pilot_noise_ratio(problem):
     basis, weight = (None if part is None else part[rows] for part in (problem.basis, problem.weight))
     if weight is not None and not weight.any():
         weight = None
-    spectrum = Spectrum.from_gram(problem.gram.block(problem.X, rows), basis, weight, overwrite_K=True)
-    solution = solve(spectrum.rotate(problem.Y[rows]), CRITERIA["evidence"], problem.bounds)
+    with threads_for(len(rows)):
+        spectrum = Spectrum.from_gram(problem.gram.block(problem.X, rows), basis, weight, overwrite_K=True)
+        solution = solve(spectrum.rotate(problem.Y[rows]), CRITERIA["evidence"], problem.bounds)
     return float(min(solution.noise_ratio.min(), spectrum.scale))

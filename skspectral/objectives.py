@@ -34,6 +34,7 @@ from .resolvent import Resolvent
 from .rows import Rows
 from .solution import solve, tune
 from .spectrum import Spectrum
+from .threads import threads_for
 from .variances import VarianceBounds, VariancePrior
 
 __all__ = ["ResolventObjective", "SpectralObjective", "Task", "make_objective", "profiled_evidence"]
@@ -175,7 +176,8 @@ class SpectralObjective:
         kernel = task.kernel.clone_with_theta(theta)
         factor = self.route.factor(kernel, self._smallest_g)
         if factor is not None:
-            return self._from_factor(kernel, theta, factor)
+            with threads_for(len(task.X), factor.rank):
+                return self._from_factor(kernel, theta, factor)
         try:
             solution = task.tuned(task.dense(theta))
         except IndefiniteKernelError:
@@ -275,11 +277,12 @@ class ResolventObjective:
 
     def _from_factor(self, kernel, x, g, factor):
         """Return the same from a factor of K."""
-        terms = FactorTerms(factor, self.rows, self.Z)
-        *values, B_inv, residual = terms.at(g)
-        found = self._profile(x, *values)
-        G = terms.sensitivity(B_inv, residual, 1.0 / (g * found.noise_var[0]))
-        return found, _contract_factor(kernel, G, self.task.X, factor)
+        with threads_for(len(self.task.X), factor.rank):
+            terms = FactorTerms(factor, self.rows, self.Z)
+            *values, B_inv, residual = terms.at(g)
+            found = self._profile(x, *values)
+            G = terms.sensitivity(B_inv, residual, 1.0 / (g * found.noise_var[0]))
+            return found, _contract_factor(kernel, G, self.task.X, factor)
 
     def _profile(self, x, A, A1, H, H1):
         terms = Terms(self.rows.n_free, *(np.full((1, 1), value) for value in (A, A1, 0.0, H, H1, 0.0)))

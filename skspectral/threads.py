@@ -13,13 +13,16 @@ from threadpoolctl import ThreadpoolController
 
 __all__ = ["threads_for"]
 
-# Rows up to which steps that mix both libraries run on one thread.
-_ONE_THREAD_UP_TO = 5000
+# Entries of a matrix up to which steps that mix both libraries run on one thread.
+_ONE_THREAD_UP_TO = 5000**2
 
 
-def threads_for(n):
-    """Return a context in which BLAS uses as many threads as pay for mixed work on n rows."""
-    if n > _ONE_THREAD_UP_TO:
+def threads_for(n, rank=None):
+    """Return a context in which BLAS uses as many threads as pay for mixed work on n rows.
+
+    On a matrix of n x n entries, or of n x rank where a factor stands in for it.
+    """
+    if n * (n if rank is None else rank) > _ONE_THREAD_UP_TO:
         return nullcontext()
     return _controller().limit(limits=1, user_api="blas")
 
