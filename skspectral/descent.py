@@ -14,6 +14,8 @@ _ARMIJO = 1e-4
 # Largest change of a (log) parameter in one step.
 _MAX_STEP = 2.0
 _MAX_HALVINGS = 12
+# Smallest curvature relative to the largest.
+_FLATTEST = 1e-12
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,11 @@ def _initial_curvature(gradient):
 
 
 def _newton_direction(B, gradient, free):
+    """Return -B^-1 gradient in the free variables; curvature that rounding took is given back."""
     direction = np.zeros_like(gradient)
-    direction[free] = -np.linalg.solve(B[np.ix_(free, free)], gradient[free])
+    b, V = np.linalg.eigh(B[np.ix_(free, free)])
+    b = np.maximum(b, _FLATTEST * b[-1])
+    direction[free] = -V @ (V.T @ gradient[free] / b)
     return direction * min(1.0, _MAX_STEP / np.abs(direction).max())
 
 

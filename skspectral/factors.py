@@ -140,6 +140,9 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None):
             new = gram.columns(X, chosen)
             new = new - Phi @ Phi[chosen].T
             new = solve_triangular(L_block, new.T, lower=True, overwrite_b=True, check_finite=False).T
+        # no more of the block than the trace needs
+        enough = np.searchsorted(np.cumsum(weight @ new**2), residual.sum() - tau) + 1
+        new, chosen = new[:, :enough], chosen[:enough]
         Phi = store.append(new)
         pivots = np.append(pivots, chosen)
         residual -= weight * np.einsum("ij,ij->i", new, new)

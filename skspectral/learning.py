@@ -109,7 +109,7 @@ def _descend(objective, starts, bounds, curvature, is_last, report):
     """Return the best descent from all starts, the decomposition where it ended, its smallest noise ratio."""
     lower, upper = objective.box(bounds)
     settings = {
-        "tolerance": _tolerance(len(objective.task.X)) if is_last else _COARSE_TOLERANCE,
+        "tolerance": _tolerance(objective) if is_last else _COARSE_TOLERANCE,
         "report": None if report is None else _at_level(report, objective),
     }
     if len(starts) > 1:  # look from all of them, go on from the best
@@ -128,8 +128,10 @@ def _descend(objective, starts, bounds, curvature, is_last, report):
     return best, found, solution.noise_ratio.min()
 
 
-def _tolerance(n):
-    return _TOLERANCE if n < _MANY else _TOLERANCE_OF_MANY
+def _tolerance(objective):
+    """Return a decrease that is not worth another step, where steps are expensive or factors approximate."""
+    is_rough = objective.route.open or len(objective.task.X) >= _MANY
+    return _TOLERANCE_OF_MANY if is_rough else _TOLERANCE
 
 
 def _globally(objective, theta):

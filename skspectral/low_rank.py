@@ -34,7 +34,7 @@ CERTIFIED_WIDTH = 1e-2
 # tau relative to the noise ratio that makes the bracket about that narrow.
 _TAU_SHARE = 5e-3
 # Above this share of n the dense route is cheaper; below this n it is not worth looking.
-LARGEST_SHARE, SMALLEST_N = 1 / 3, 1000
+LARGEST_SHARE, SMALLEST_N = 0.45, 1000
 _PILOT, _ROUNDS = 400, 4
 # Rows of K made at a time where all of it must be seen once.
 _PASS_BLOCK = 512
@@ -281,7 +281,7 @@ def _as_certified(problem, largest):
 
 
 def _from_factor(problem, factor):
-    spectrum = Spectrum.from_factor(factor.Phi, problem.basis, problem.weight)
+    spectrum = Spectrum.from_factor(factor.Phi, problem.basis, problem.weight, is_exact=False)
     return Decomposition(spectrum, factor.feature_map, factor.Phi, factor.tau)
 
 
@@ -320,7 +320,7 @@ def certified_factor(problem, *, largest):
         if width <= CERTIFIED_WIDTH:
             return replace(found, evidence_bounds=(lower, upper), certified_at=_variances(solution))
         # the width is about proportional to tau; a little less than that
-        tau = min(0.7 * CERTIFIED_WIDTH / width * factor.tau, _TAU_SHARE * solution.noise_ratio.min())
+        tau = 0.7 * CERTIFIED_WIDTH / width * factor.tau
     return None
 
 

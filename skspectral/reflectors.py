@@ -1,7 +1,7 @@
 """Orthonormal vectors that stay in the reflectors of a QR decomposition."""
 
 import numpy as np
-from scipy.linalg import svd
+from scipy.linalg import eigh, svd
 from scipy.linalg.lapack import dgeqrf, dormqr
 
 __all__ = ["ReflectedVectors", "left_singular"]
@@ -60,14 +60,31 @@ class _Transposed:
         return self.vectors.W.T @ rotated[: len(self.vectors.W)]
 
 
-def left_singular(both, q):
-    """Return singular vectors and values of what Phi has outside span(Q), for [Q, Phi]; it is overwritten."""
+def left_singular(both, q, *, by_squares=False):
+    """Return the left singular vectors U, singular values and U'Phi of what Phi has outside span(Q).
+
+    Parameters
+    ----------
+    both : ndarray of shape (n, q + r)
+        [Q, Phi]; it is overwritten.
+    q : int
+        Columns of Q.
+    by_squares : bool, default=False
+        Whether to go through the eigenvalues of R R', twice as fast as the singular values of R, where
+        values below the square root of rounding are not needed.
+    """
     n, columns = both.shape
     if n < columns:
         Q, Phi = both[:, :q], both[:, q:]
         U, root_s, Vt = svd(Phi - Q @ (Q.T @ Phi), full_matrices=False, check_finite=False)
-        return U - Q @ (Q.T @ U), root_s, Vt
+        return U - Q @ (Q.T @ U), root_s, root_s[:, None] * Vt
     reflectors, tau, _, _ = dgeqrf(both, lwork=64 * columns, overwrite_a=True)
     R = np.triu(reflectors[q:columns, q:])
-    W, root_s, Vt = svd(R, full_matrices=False, overwrite_a=True, check_finite=False)
-    return ReflectedVectors(reflectors, tau, np.concatenate([np.zeros((q, len(W))), W])), root_s, Vt
+    if by_squares:
+        s, W = eigh(R @ R.T, overwrite_a=True, driver="evd", check_finite=False)
+        root_s, W = np.sqrt(np.maximum(s[::-1], 0.0)), W[:, ::-1]
+        loadings = W.T @ R
+    else:
+        W, root_s, Vt = svd(R, full_matrices=False, overwrite_a=True, check_finite=False)
+        loadings = root_s[:, None] * Vt
+    return ReflectedVectors(reflectors, tau, np.concatenate([np.zeros((q, len(W))), W])), root_s, loadings

@@ -343,6 +343,17 @@ def test_verbose_prints_a_line_for_every_step(capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_descent_survives_a_curvature_that_is_singular():
+    valley = np.array([[1.0, 1.0], [1.0, 1.0]])
+
+    def objective(x):
+        return float(0.5 * (x.sum() - 1) ** 2), np.full(2, x.sum() - 1)
+
+    found = minimize_in_box(objective, np.zeros(2), np.full(2, -9.0), np.full(2, 9.0), curvature=valley)
+    assert found.x.sum() == pytest.approx(1.0)
+    assert np.isfinite(found.x).all()
+
+
 def test_descent_respects_its_box_and_survives_undefined_points():
     def objective(x):
         if x[0] < 0.5:

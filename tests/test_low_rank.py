@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from problems import close, smooth
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 from skspectral import (
@@ -465,10 +466,14 @@ def test_precomputed_kernels_take_the_route_too():
 def test_sparse_inputs_take_the_route_too():
     X, y = smooth(21, n=150, p=4)
     X[np.abs(X) < 1] = 0.0
-    dense, scarce = (
-        SpectralKernelRidge(gamma=0.2, method="low_rank").fit(kind, y) for kind in (X, sparse.csr_matrix(X))
-    )
-    assert close(scarce.predict(sparse.csr_matrix(X)), dense.predict(X), 1e-3)  # ties among pivots
+    S = sparse.csr_matrix(X)
+    model = SpectralKernelRidge(gamma=0.2, method="low_rank", rank=150)  # of smaller ones, ties decide
+    assert close(clone(model).fit(S, y).predict(S), clone(model).fit(X, y).predict(X), 1e-8)
+    exact = SpectralKernelRidge(gamma=0.2, method="exact").fit(X, y)
+    lower, upper = model.set_params(rank=None).fit(S, y).evidence_bounds_
+    assert lower <= exact.log_evidence_ + 1e-3
+    assert upper >= exact.log_evidence_ - 1e-3
+    assert upper - lower <= low_rank.CERTIFIED_WIDTH
 
 
 @pytest.mark.parametrize("rank", [None, 15])
