@@ -154,16 +154,27 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None):
     return Factor(Phi, gram.rows(X, pivots), pivots, np.tril(Phi[pivots]), float(residual.sum()))
 
 
-def nystroem(gram, X, landmarks, *, weight=None):
-    """Return the factor of given landmarks: Phi = K(X, Z) L^-T.
+def nystroem(gram, X, landmarks, *, weight=None, random_state=0):
+    """Return the factor of given or sampled landmarks: Phi = K(X, Z) L^-T.
 
     Parameters
     ----------
     gram, X, weight
         As in `pivoted_cholesky`.
-    landmarks : array of r inputs
-        Like rows of X. Landmarks that others span already are dropped.
+    landmarks : array of r inputs or int
+        Like rows of X, or how many rows of positive weight are drawn, without replacement. Landmarks that
+        others span already are dropped.
+    random_state : int, default=0
+        Seed of the draw.
     """
+    if np.ndim(landmarks) == 0:
+        possible = np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight)
+        if not 1 <= landmarks <= len(possible):
+            raise ValueError(
+                f"landmarks must lie between 1 and the number of rows, {len(possible)}; got {landmarks!r}."
+            )
+        drawn = np.random.default_rng(random_state).choice(possible, landmarks, replace=False)
+        return spanned_by_rows(gram, X, np.sort(drawn), weight=weight)
     if landmarks.shape[1:] != X.shape[1:]:
         raise ValueError(
             f"landmarks have shape {landmarks.shape} but the inputs have {X.shape[1]} columns. Pass "

@@ -165,6 +165,27 @@ def test_nystroem_drops_landmarks_that_say_nothing_new():
     assert factors.nystroem(kernel, X, Z, weight=w).tau == pytest.approx(np.diag(E) @ w)
 
 
+@each_kernel
+@pytest.mark.parametrize("weights", ["none", "with zeros"])
+def test_nystroem_samples_rows(kernel, weights):
+    X = inputs(13)
+    w = weights_of(weights, len(X))
+    factor = factors.nystroem(kernel, X, 9, weight=w, random_state=3)
+    again, other = (factors.nystroem(kernel, X, 9, weight=w, random_state=seed) for seed in (3, 4))
+    assert np.array_equal(factor.pivots, again.pivots)
+    assert not np.array_equal(factor.pivots, other.pivots)
+    assert w is None or w[factor.pivots].all()
+    given = factors.nystroem(kernel, X, X[factor.pivots], weight=w)
+    assert close(factor.Phi @ factor.Phi.T, given.Phi @ given.Phi.T, 1e-9)
+    assert factor.tau == pytest.approx(given.tau, rel=1e-9)
+
+
+@pytest.mark.parametrize("count", [0, 61])
+def test_nystroem_refuses_counts_that_do_not_exist(count):
+    with pytest.raises(ValueError, match=f"between 1 and the number of rows, 60; got {count}"):
+        factors.nystroem(KERNELS["rbf"], inputs(0), count)
+
+
 def test_nystroem_refuses_landmarks_with_other_columns():
     with pytest.raises(ValueError, match=r"landmarks have shape \(4, 3\) but the inputs have 2 columns"):
         factors.nystroem(KERNELS["rbf"], inputs(0), inputs(0, n=4, p=3))
