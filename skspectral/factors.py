@@ -107,7 +107,7 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None):
     weight : ndarray of shape (n,), default=None
         Weights of the rows in the trace.
     report : callable, default=None
-        report(rank=..., left=...) after every block, the latter the share of the trace that is left.
+        report(n_rows=..., rank=..., left=...) after every block, the last the share of the trace that is left.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None):
         residual[chosen] = 0.0
         residual = _nonnegative(residual, largest, eps)
         if report is not None:
-            report(rank=len(pivots), left=residual.sum() / trace)
+            report(n_rows=n, rank=len(pivots), left=residual.sum() / trace)
     # The rows of the pivots are the Cholesky factor of K among them; above its diagonal is rounding.
     return Factor(Phi, gram.rows(X, pivots), pivots, np.tril(Phi[pivots]), float(residual.sum()))
 

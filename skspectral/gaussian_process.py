@@ -82,8 +82,8 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         Whether a copy of X is kept for predictions, or X itself.
     verbose : int, default=0
         1 prints a line for every outer step (rows, rank where a factor stands in for K, objective,
-        parameters) and, about once a second, the rank that the last factor has reached and the rows done;
-        more prints every line.
+        parameters) and, about once a second, the rank that a factor has reached and the rows done; more
+        prints every line.
     random_state : int, RandomState instance or None, default=None
         Source of the restarts; nothing else is random.
 
@@ -494,6 +494,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             ratio_start=ratio_start,
             method=self.method,
             rank=self.rank,
+            report=self._progress,
         )
 
     def _learn(self, task):
@@ -521,11 +522,14 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             f"parameters {parameters}, noise {noise}, signal {signal}"
         )
 
+    @property
+    def _progress(self):
+        return Progress(type(self).__name__, self.verbose)
+
     def _decompose(self, kernel, Y, weight):
         X = self.X_train_
         basis = np.ones((len(X), 1)) if self.fit_intercept else None
-        report = Progress(type(self).__name__, self.verbose, len(X))
-        problem = Problem(make_gram(kernel), X, Y, basis, weight, self._bounds, report)
+        problem = Problem(make_gram(kernel), X, Y, basis, weight, self._bounds, self._progress)
 
         # a factor is certified for the evidence at the tuned noise, and for nothing else
         certifiable = self.criterion == "evidence" and self.inference == "maximize"

@@ -60,7 +60,7 @@ def greedy_landmarks(
         tenth more of landmarks, instead of from a second greedy choice. The latter, that of the source, is
         weak for noisy, centred targets.
     report : callable, default=None
-        report(rank=..., gap=...) after every step.
+        report(n_rows=..., rank=..., gap=...) after every step.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def greedy_landmarks(
             next_look = 1.1 * len(search.chosen)
             search.tighten()
         if report is not None:
-            report(rank=len(search.chosen), gap=search.gap)
+            report(n_rows=search.n, rank=len(search.chosen), gap=search.gap)
     return spanned_by_rows(gram, X, np.array(search.chosen or [0]), weight=weight)
 
 

@@ -322,7 +322,7 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             if Phi is not None and not self._wants_less_than(Phi.shape[1]):
                 Phi = Phi.toarray() if hasattr(Phi, "toarray") else Phi
                 return Decomposition(Spectrum.from_factor(Phi, basis, weight), primal_basis=Phi)
-            report = Progress(type(self).__name__, self.verbose, n)
+            report = Progress(type(self).__name__, self.verbose)
             problem = Problem(gram, X, Y, basis, weight, self._bounds, report, alphas)
             return decompose(problem, self.method, self.rank, **rules)
 

@@ -81,7 +81,7 @@ def missed_energy(solution, problem, factor):
         rows = np.arange(i, min(i + _PASS_BLOCK, n))
         Kw[rows] = problem.gram.columns(problem.X, rows).T @ w
         if problem.report is not None:
-            problem.report(rank=factor.rank, rows=i + len(rows))
+            problem.report(n_rows=n, rank=factor.rank, done=i + len(rows))
     whole = (w * Kw).sum(axis=0)
     rounding = n * np.finfo(np.float64).eps * np.abs(w * Kw).sum(axis=0)
     return np.maximum(whole - ((factor.Phi.T @ w) ** 2).sum(axis=0), 0.0) + rounding

@@ -83,6 +83,8 @@ class Task:
     method, rank
         How K is decomposed, see `low_rank.decompose`. Only "exact" keeps steps from using factors of K that
         are exact to tolerance.
+    report : callable or None
+        Is told of the progress of decompositions, see `progress.Progress`.
     """
 
     X: np.ndarray
@@ -97,6 +99,7 @@ class Task:
     ratio_start: float | None = None
     method: str = "auto"
     rank: int | None = None
+    report: object = None
 
     def subset(self, keep):
         """Return the task of some of the rows."""
@@ -111,7 +114,7 @@ class Task:
     def decompose(self, theta):
         """Return the `Decomposition` at theta."""
         gram = KernelGram(self.kernel.clone_with_theta(theta))
-        problem = Problem(gram, self.X, self.Y, self.basis, self.weight, self.bounds)
+        problem = Problem(gram, self.X, self.Y, self.basis, self.weight, self.bounds, self.report)
         exact = self.criterion.name != "evidence" or self.variance_prior is not None
         return decompose(problem, self.method, self.rank, must_be_exact=exact)
 

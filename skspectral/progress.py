@@ -17,22 +17,22 @@ class Progress:
         Who is speaking.
     verbose : int
         0 prints nothing.
-    n_rows : int
-        Rows of the fit.
     """
 
-    def __init__(self, name, verbose, n_rows):
-        self.name, self.verbose, self.n_rows = name, verbose, n_rows
+    def __init__(self, name, verbose):
+        self.name, self.verbose = name, verbose
         self.last = time.monotonic()
 
-    def __call__(self, *, rank, rows=None, left=None, gap=None):
+    def __call__(self, *, n_rows, rank, done=None, left=None, gap=None):
         """Tell the rank reached, rows seen of a pass over all of them, and how far it is from the end.
 
         Parameters
         ----------
+        n_rows : int
+            All rows.
         rank : int
             Basis functions so far.
-        rows : int, default=None
+        done : int, default=None
             Rows done; None means all.
         left : float, default=None
             Share of the kernel's trace that the basis functions miss.
@@ -43,8 +43,7 @@ class Progress:
         if not self.verbose or (self.verbose == 1 and now - self.last < _INTERVAL):
             return
         self.last = now
-        done = "" if rows is None else f"{rows} of "
-        facts = [f"rows {done}{self.n_rows}", f"rank {rank}"]
+        facts = [f"rows {n_rows}" if done is None else f"rows {done} of {n_rows}", f"rank {rank}"]
         if left is not None:
             facts.append(f"{left:.2g} of the trace left")
         if gap is not None:

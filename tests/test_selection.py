@@ -106,19 +106,21 @@ def test_progress_tells_rows_and_rank(capsys):
 
 def test_progress_of_learning_tells_rows_and_rank(capsys):
     X, y = smooth(9, n=1200)
-    gp = SpectralGPRegressor(RBF(1.0), method="low_rank", verbose=1).fit(X, y)
+    gp = SpectralGPRegressor(RBF(1.0), method="low_rank", verbose=2).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
     assert any("rows 1200, rank" in line and "objective" in line for line in lines)
+    assert any("rows 300 of 300, rank" in line for line in lines)  # first a quarter of them
+    assert f"[SpectralGPRegressor] rows 1200 of 1200, rank {gp.rank_}" in lines
     assert gp.rank_ < 400
 
 
 def test_progress_is_a_line_a_second(capsys, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    calm, silent = progress.Progress("calm", 1, 90), progress.Progress("silent", 0, 90)
+    calm, silent = progress.Progress("calm", 1), progress.Progress("silent", 0)
     for now[0] in (0.5, 1.5, 2.0, 2.6):
-        calm(rank=int(10 * now[0]))
-        silent(rank=1)
+        calm(n_rows=90, rank=int(10 * now[0]))
+        silent(n_rows=90, rank=1)
     assert capsys.readouterr().out.splitlines() == ["[calm] rows 90, rank 15", "[calm] rows 90, rank 26"]
 
 
