@@ -107,7 +107,7 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None):
     weight : ndarray of shape (n,), default=None
         Weights of the rows in the trace.
     report : callable, default=None
-        report(n_rows=..., rank=..., left=...) after every block, the last the share of the trace that is left.
+        report(n_rows=..., rank=..., left=...) after every block; left is the share of the trace that is left.
 
     Returns
     -------
