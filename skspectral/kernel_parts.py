@@ -10,7 +10,15 @@ from functools import reduce
 from operator import add, mul
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Product, Sum, WhiteKernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    Kernel,
+    Product,
+    Sum,
+    WhiteKernel,
+)
 
 __all__ = ["KernelParts", "default_kernel", "parameter_names", "parameters_at_bounds", "split_kernel"]
 
@@ -46,6 +54,10 @@ def split_kernel(kernel):
     are left and each has a constant, the first constant is the signal variance and the others become
     relative to it, so that no two parameters rescale the same thing.
     """
+    if isinstance(kernel, CompoundKernel):
+        raise ValueError(
+            f"{kernel} is a collection of kernels, not one. Pass one of them, their sum or their product."
+        )
     terms = _flatten(kernel, Sum)
     noise = [_parameter(t, "noise_level") for t in terms if isinstance(t, WhiteKernel)]
     rest = [_factor(t) for t in terms if not isinstance(t, WhiteKernel)]

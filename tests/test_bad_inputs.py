@@ -7,7 +7,7 @@ import pytest
 import reference
 from problems import smooth
 from sklearn.exceptions import NotFittedError
-from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, CompoundKernel, WhiteKernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -253,6 +253,11 @@ def test_more_rows_than_lapack_can_count_are_refused_before_the_matrix_is_made(m
     monkeypatch.setattr("skspectral.low_rank._LARGEST_DENSE", 10)
     with pytest.raises(ValueError, match=r"11 rows.*32 bits.*method='low_rank'"):
         SpectralKernelRidge(method="exact").fit(np.ones((11, 1)), np.arange(11.0))
+
+
+def test_a_collection_of_kernels_is_refused():
+    with pytest.raises(ValueError, match="collection of kernels, not one"):
+        process(kernel=CompoundKernel([RBF(1.0), RBF(2.0)])).fit(X, y)
 
 
 def test_warnings_point_to_the_code_of_the_user():
