@@ -20,12 +20,11 @@ _FLATTEST = 1e-12
 
 @dataclass(frozen=True)
 class Descent:
-    """Where a minimisation ended: `x`, `value`, `curvature` (BFGS) and `n_steps`."""
+    """Where a minimisation ended: `x`, `value` and `curvature` (BFGS)."""
 
     x: np.ndarray
     value: float
     curvature: np.ndarray
-    n_steps: int
 
 
 def minimize_in_box(
@@ -75,7 +74,7 @@ def minimize_in_box(
             report(n_steps, x, value)
         if idle >= 2:
             break
-    return Descent(x, value, B, n_steps)
+    return Descent(x, value, B)
 
 
 def _initial_curvature(gradient):

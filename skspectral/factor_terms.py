@@ -74,7 +74,9 @@ class FactorTerms:
         return (V * inverse.sum(axis=1)) @ V.T, self._residual(weights)
 
     def sensitivity(self, B_inv, residual, scale):
-        """Return dF/dK(X, Z) and dF/dK(Z, Z), Z the landmarks, where dF/dK = M - sum_m scale_m a_m a_m'.
+        """Return dF/dK(X, Z) and dF/dK(Z, Z), Z the landmarks, where dF/dK = sum_m (M_m - scale_m a_m a_m').
+
+        a_m are the residuals v_m y_m, scale_m is 1/(g_m b_m), and B_inv is the sum of B_m^-1.
 
         K~ = C K(Z,Z)^-1 C' with C = K(X, Z) = Phi L', so with G = dF/dK~
 

@@ -4,7 +4,7 @@ A `Factor` is Phi with K = Phi Phi' + E, E positive semi-definite with known tra
 everything computed from Phi is bounded by tau (`Factor` docstring). Columns of K are made on demand
 and all work is in blocks of matrix products.
 
-This room knows kernels only as something with columns and a diagonal (see `gram`).
+This room knows kernels only as something with columns, blocks and a diagonal (see `gram`).
 """
 
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ __all__ = [
 ]
 
 _EPS = np.finfo(np.float64).eps
-# Candidates looked at together, and the share of the largest residual that a pivot of the block must keep
-# after the others of its block.
+# Candidates looked at together, most of them that are taken, and the share of the largest residual that a
+# pivot must keep after the others of its block.
 _POOL, _BLOCK, _KEEP = 256, 128, 0.1
 
 

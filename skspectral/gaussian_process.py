@@ -1,5 +1,6 @@
 """Gaussian process regression with its variances tuned from one decomposition."""
 
+from dataclasses import replace
 from numbers import Integral
 
 import numpy as np
@@ -16,13 +17,13 @@ from .exceptions import KernelBoundWarning, warn_user
 from .gram import make_gram
 from .kernel_parts import default_kernel, parameters_at_bounds, split_kernel
 from .learning import learn_from_starts
-from .low_rank import Problem, decompose, depends_on_targets
+from .low_rank import Problem, decompose, depends_on_targets, must_be_exact, takes_factor
 from .objectives import Task, profiled_evidence
 from .predictive import Predictive
 from .priors import read_priors
 from .progress import Progress
 from .sharing import decomposition
-from .solution import solve
+from .solution import solve, warn_of_vanished_noise
 from .uncertainty import check_coverage
 from .validation import as_columns, check_weights, per_target
 from .variance_methods import VarianceMethods
@@ -234,13 +235,16 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         criterion = CRITERIA[self.criterion]
         self.kernel_, self.n_decompositions_, found = start, 0, None
         if self._learns(start):
+            self._check_learnable()
             found = self._learn(self._task(start, Y, weight, criterion, theta_prior, ratio_start))
         # rows of weight 0 are not learned from, and learning does not choose rows by the targets
-        if found is None or len(found.spectrum.U) < len(Y) or self.selection == "greedy":
+        is_greedy = self.selection == "greedy" and takes_factor(self.method, self.rank, self.selection)
+        if found is None or len(found.spectrum.U) < len(Y) or is_greedy:
             found = self._decompose(self.kernel_, Y, weight)
             self.n_decompositions_ += 1
         self._decomposition, self.spectrum_ = found, found.spectrum
         solution = solve(self.spectrum_.rotate(Y), criterion, self._bounds, prior=self._variance_prior)
+        warn_of_vanished_noise(solution, criterion)
         return self._adopt(self._average(solution))
 
     def predict(self, X, return_std=False, return_cov=False, include_noise=True, K_test_diag=None):
@@ -353,12 +357,16 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         return draws[:, 0] if draws.shape[1] == 1 else draws
 
     def log_marginal_likelihood(self, theta=None, eval_gradient=False):
-        """Return the log (restricted) evidence, maximised over the variances, summed over outputs.
+        """Return the log (restricted) evidence, summed over outputs: of the fit, or maximised at any theta.
+
+        At a given theta the variances are those of the largest evidence within their bounds, whatever the
+        `criterion` and the priors of the fit. The kernel matrix is formed, except with ``method="low_rank"``.
 
         Parameters
         ----------
         theta : array-like of shape (n_kernel_params,), default=None
-            Logarithms of the free parameters of `kernel_`, as in scikit-learn; None means the fitted ones.
+            Logarithms of the free parameters of `kernel_`, as in scikit-learn; None means the fitted ones,
+            with the fitted variances.
         eval_gradient : bool, default=False
             Whether to return the gradient by theta too. It is that of the maximised value: the variances
             move along with theta.
@@ -379,8 +387,8 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         theta = np.asarray(theta, dtype=np.float64)
         weight = self.spectrum_.rows.sqrt_weight[:, 0] ** 2
         Y = self._solution.rotated.targets()
-        value, gradient = profiled_evidence(self._task(self.kernel_, Y, weight, CRITERIA["evidence"]), theta)
-        return (value, gradient) if eval_gradient else value
+        task = replace(self._task(self.kernel_, Y, weight, CRITERIA["evidence"]), variance_prior=None)
+        return profiled_evidence(task, theta, eval_gradient)
 
     def loo_predict(self, return_std=False):
         """Predict every training row from all the others, exactly and without refitting.
@@ -415,7 +423,8 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         Its kernel is ``ConstantKernel(signal_variance) * kernel_ + WhiteKernel(noise_variance)``. Means
         agree exactly; so do standard deviations with ``fit_intercept=False``. With an intercept,
         scikit-learn's model takes the constant as known, so its standard deviations leave out the
-        uncertainty of the mean.
+        uncertainty of the mean. In place of a factor it has the whole kernel matrix, O(n^3), and predictions
+        differ by what the factor misses.
 
         Parameters
         ----------
@@ -475,6 +484,15 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             )
         return theta_prior, variance_prior
 
+    def _check_learnable(self):
+        """Refuse what learning from factors alone cannot do."""
+        if self.method == "low_rank" and (self.criterion != "evidence" or self._variance_prior is not None):
+            other = "priors of the variances" if self._variance_prior else f"criterion={self.criterion!r}"
+            raise ValueError(
+                "method='low_rank' learns kernel parameters by the evidence alone; with "
+                f"{other} it would need the kernel matrix. Use optimizer=None, or method='auto' or 'exact'."
+            )
+
     def _learns(self, kernel):
         return self.optimizer is not None and not self._is_precomputed and kernel.n_dims > 0
 
@@ -494,6 +512,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             ratio_start=ratio_start,
             method=self.method,
             rank=self.rank,
+            must_be_exact=self._must_be_exact,
             report=self._progress,
         )
 
@@ -523,6 +542,11 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         )
 
     @property
+    def _must_be_exact(self):
+        other_uses = self.inference == "integrate", self._variance_prior is not None
+        return must_be_exact(self.criterion, *other_uses)
+
+    @property
     def _progress(self):
         return Progress(type(self).__name__, self.verbose)
 
@@ -530,11 +554,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         X = self.X_train_
         basis = np.ones((len(X), 1)) if self.fit_intercept else None
         problem = Problem(make_gram(kernel), X, Y, basis, weight, self._bounds, self._progress)
-
-        # a factor is certified for the evidence at the tuned noise, and for nothing else
-        certifiable = self.criterion == "evidence" and self.inference == "maximize"
-        exact = not certifiable or self._variance_prior is not None
-        rules = {"must_be_exact": exact, "selection": self.selection}
+        rules = {"must_be_exact": self._must_be_exact, "selection": self.selection}
 
         def make():
             return decompose(problem, self.method, self.rank, **rules)
@@ -554,8 +574,8 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         if K_test_diag is None or np.shape(K_test_diag) != (X.shape[0],):
             got = "nothing" if K_test_diag is None else f"shape {np.shape(K_test_diag)}"
             raise ValueError(
-                f"return_std with kernel='precomputed' needs K_test_diag, the {X.shape[0]} values k(x, x) of "
-                f"the new points; got {got}."
+                "Spreads with kernel='precomputed' need K_test_diag, the "
+                f"{X.shape[0]} values k(x, x) of the new points; got {got}."
             )
         return np.asarray(K_test_diag, dtype=np.float64)
 
@@ -563,8 +583,8 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         """Return the kernel among new inputs."""
         if self._is_precomputed:
             raise ValueError(
-                "return_cov needs the kernel among the new points, which kernel='precomputed' does not "
-                "know. Use return_std=True with K_test_diag."
+                "Joint predictions (return_cov, sample_y) need the kernel among the new points, which "
+                "kernel='precomputed' does not know. Use predict with return_std=True and K_test_diag."
             )
         return make_gram(self.kernel_).square(X)
 

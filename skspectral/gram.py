@@ -1,7 +1,7 @@
-"""Kernels as matrices: K(X, X), K(X, Z) and the diagonal of K(X, X).
+"""Kernels as matrices: all of K(X, X) or K(X, Z), or parts of them.
 
 This room knows inputs and kernels. It knows nothing of targets, variances or factorisations.
-Every kind of kernel gets the same three verbs, so that nothing downstream asks which kind it has.
+Every kind of kernel gets the same verbs, so that nothing downstream asks which kind it has.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from .kernel_algebra import evaluate
 
-__all__ = ["PAIRWISE_NAMES", "KernelGram", "PairwiseGram", "PrecomputedGram", "make_gram"]
+__all__ = ["PAIRWISE_NAMES", "KernelGram", "PairwiseGram", "PrecomputedGram", "make_gram", "product"]
 
 PAIRWISE_NAMES = frozenset(PAIRWISE_KERNEL_FUNCTIONS)
 
@@ -20,8 +20,8 @@ PAIRWISE_NAMES = frozenset(PAIRWISE_KERNEL_FUNCTIONS)
 _SYMMETRY_TOLERANCE = 1e-6
 # Rows whose kernel among themselves is made to read off its diagonal, where nothing better is known.
 _DIAGONAL_BLOCK = 64
-# Rows of a given matrix that are checked at a time.
-_CHECK_BLOCK = 256
+# Rows of a given matrix that are checked at a time, and columns that are made at a time for products.
+_CHECK_BLOCK, _PRODUCT_BLOCK = 256, 512
 
 
 class _OnRows:
@@ -154,6 +154,21 @@ def make_gram(kernel, params=None):
     if isinstance(kernel, str) and kernel == "precomputed":
         return PrecomputedGram()
     return PairwiseGram(kernel, dict(params or {}))
+
+
+def product(gram, X, V, report=None):
+    """Return K(X, X) V for V (n, k) without K: every column is made once, a block of them at a time.
+
+    `report`, if given, is called with the number of rows done.
+    """
+    n = X.shape[0]
+    KV = np.empty_like(V)
+    for i in range(0, n, _PRODUCT_BLOCK):
+        rows = np.arange(i, min(i + _PRODUCT_BLOCK, n))
+        KV[rows] = gram.columns(X, rows).T @ V
+        if report is not None:
+            report(i + len(rows))
+    return KV
 
 
 def _fresh(K):

@@ -8,13 +8,12 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from .factors import Columns, spanned_by_rows
+from .gram import product
 
 __all__ = ["SparseGreedy", "greedy_landmarks"]
 
 _SPARSE_GAP, _DENSE_GAP = 0.025, 0.005
 _EPS = np.finfo(np.float64).eps
-# Columns of K made at a time where all of it must be seen once.
-_PASS_BLOCK = 512
 
 
 def greedy_landmarks(
@@ -156,10 +155,8 @@ class SparseGreedy:
         """
         f = self.columns.array[:, : self.columns.used] @ self.primal.solution()
         v = self.Y - f
-        quadratic = 0.0
-        for i in range(0, self.n, _PASS_BLOCK):
-            rows = np.arange(i, min(i + _PASS_BLOCK, self.n))
-            quadratic += float((v[rows] * (self._columns(rows).T @ v)).sum())
+        unweighted = v if self.root is None else self.root[:, None] * v
+        quadratic = float((unweighted * product(self.gram, self.X, unweighted)).sum())
         scaled = -float((self.Y * v).sum()) + 0.5 * float((v**2).sum()) + 0.5 * quadratic / self.g
         self.dense_lower = max(self.dense_lower, -0.5 * float((self.Y**2).sum()) - scaled)
 

@@ -10,11 +10,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .criteria import CRITERIA
+from .exceptions import LowRankWarning, warn_user
 from .gram import PAIRWISE_NAMES, make_gram
-from .low_rank import Decomposition, Problem, decompose, depends_on_targets
+from .low_rank import Decomposition, Problem, decompose, depends_on_targets, must_be_exact
 from .progress import Progress
 from .sharing import decomposition
-from .solution import solve, solve_fixed
+from .solution import solve, solve_fixed, warn_of_vanished_noise
 from .spectrum import Spectrum
 from .validation import as_columns, check_alphas, check_weights, per_target
 from .variance_methods import VarianceMethods
@@ -63,16 +64,17 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         criteria (of their logarithms for "gcv" and "loo") with one alpha.
     method : {"auto", "exact", "low_rank"}, default="auto"
         "exact" decomposes the kernel matrix. "low_rank" never forms it: O(n r^2) time and O(n r) memory by
-        a pivoted Cholesky factor. "auto" is exact for small n and for a given alpha; otherwise it takes a
-        factor where one of small rank is certified to give the log evidence to 0.01, or where the
-        matrix would not fit in memory.
+        a pivoted Cholesky factor. "auto" is exact for small n, for a given alpha and for other criteria than
+        the evidence; otherwise it takes a factor where one of small rank is certified to give the log
+        evidence to 0.01. Where the matrix would not fit in memory it takes a factor, too, with a warning.
     rank : int, default=None
         Rank of the factor; None means as large as the certificate needs. "exact" has no factor.
     selection : {"pivots", "greedy"}, default="pivots"
         Which rows span a factor. "pivots": those where the kernel varies most. "greedy": those that explain
-        the targets best, among random candidates, until the fit is within 0.5 % of its optimum or at `rank`
-        (Smola & Schoelkopf, Algorithm 1.1); "auto" then takes this factor at any n. Usually fewer rows, so
-        that predictions are faster, at the price of a longer fit and a looser `evidence_bounds_`.
+        the targets best, among random candidates, until the fit is within 0.5 % of its optimum (beyond 32,000
+        rows 2.5 %, by a bound that is cheaper) or at `rank` (Smola & Schoelkopf, Algorithm 1.1); "auto" then
+        takes this factor at any n. Usually fewer rows, so that predictions are faster, at the price of a
+        longer fit and a looser `evidence_bounds_`.
     verbose : int, default=0
         1 prints, about once a second, the rank that a factor has reached and the rows done; more prints
         every line.
@@ -214,9 +216,11 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         self._decomposition = self._decompose(X, Y, weight, alphas)
         self.spectrum_ = self._decomposition.spectrum
         rotated = self.spectrum_.rotate(Y)
-        if alphas is None:
-            return self._adopt(solve(rotated, criterion, shared=not self.alpha_per_target))
-        return self._adopt(solve_fixed(rotated, criterion, alphas))
+        if alphas is not None:
+            return self._adopt(solve_fixed(rotated, criterion, alphas))
+        solution = solve(rotated, criterion, shared=not self.alpha_per_target)
+        warn_of_vanished_noise(solution, criterion)
+        return self._adopt(solution)
 
     def predict(self, X):
         """Predict by the kernel expansion and the intercept.
@@ -268,6 +272,9 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     def with_alpha(self, alpha):
         """Return a fitted copy with another alpha that shares this one's decomposition.
 
+        Where that is a factor of the kernel matrix, it was made for the alpha of the fit, and serves
+        smaller ones less well; a warning says so, and `evidence_bounds_` by how much at most.
+
         Parameters
         ----------
         alpha : float or array-like of shape (n_targets,)
@@ -276,11 +283,18 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         Returns
         -------
         SpectralKernelRidge
-            As if fitted with this `alpha`, at O(n^2) instead of O(n^3).
+            As if fitted with this `alpha` on the same decomposition, at O(n^2) instead of O(n^3).
         """
         check_is_fitted(self)
         rotated = self._solution.rotated
         values = check_alphas(alpha, rotated.n_outputs)
+        made_for = self._decomposition.certified_at
+        if made_for is not None and (values < 0.5 * made_for[0]).any():
+            warn_user(
+                f"The factor of the kernel matrix is certified at alpha = {made_for[0].min():.4g}, not at "
+                f"{values.min():.4g}. Fit with this alpha, or with method='exact' before with_alpha.",
+                LowRankWarning,
+            )
         other = copy.copy(self)
         other.alpha = alpha
         return other._adopt(solve_fixed(rotated, CRITERIA[self.criterion], values))
@@ -315,13 +329,14 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     def _decompose(self, X, Y, weight, alphas):
         gram, n = self._gram, X.shape[0]
         basis = np.ones((n, 1)) if self.fit_intercept else None
-        rules = {"must_be_exact": alphas is not None, "selection": self.selection}
+        other_uses = alphas is not None, not self.alpha_per_target and Y.shape[1] > 1
+        rules = {"must_be_exact": must_be_exact(self.criterion, *other_uses), "selection": self.selection}
 
         def make():
             Phi = gram.factor(X)
             if Phi is not None and not self._wants_less_than(Phi.shape[1]):
                 Phi = Phi.toarray() if hasattr(Phi, "toarray") else Phi
-                return Decomposition(Spectrum.from_factor(Phi, basis, weight), primal_basis=Phi)
+                return Decomposition(Spectrum.from_factor(Phi, basis, weight))
             report = Progress(type(self).__name__, self.verbose)
             problem = Problem(gram, X, Y, basis, weight, self._bounds, report, alphas)
             return decompose(problem, self.method, self.rank, **rules)
@@ -348,9 +363,9 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         intercept = solution.beta[0] if self.fit_intercept else np.zeros(len(solution.noise_var))
         self.alpha_ = per_target(solution.noise_ratio, ndim)
         self.dual_coef_ = self._shaped(solution.dual)
-        basis = self._decomposition.primal_basis
-        # Phi'alpha directly: K(X*, X) alpha would multiply the null part of alpha by rounding
-        self._primal_coef = None if basis is None else self._shaped(basis.T @ solution.range_dual)
+        # of features where there are any: K(X*, X) alpha would multiply the null part of alpha by rounding
+        has_features = self.spectrum_.loadings is not None
+        self._primal_coef = self._shaped(self.spectrum_.primal(solution.range_dual)) if has_features else None
         self.intercept_ = per_target(intercept, ndim)
         self.noise_variance_ = per_target(solution.noise_var, ndim)
         self.signal_variance_ = per_target(solution.signal_var, ndim)

@@ -93,6 +93,8 @@ def learn(task, theta, bounds, *, report=None):
     starts, curvature, noise_ratio, n_calls = None, None, None, 0
     for rows in _levels(len(task.X)):
         level = task if len(rows) == len(task.X) else task.subset(rows)
+        if level is not task and not level.varies:
+            continue  # these rows have nothing to learn from
         with threads_for(len(rows)):
             objective = make_objective(level, noise_ratio)
             if starts is None:
@@ -125,6 +127,8 @@ def _descend(objective, starts, bounds, curvature, is_last, report):
             break
         again = objective.at(theta, solution)
         best = minimize_in_box(objective, again, lower, upper, curvature=best.curvature, **settings)
+    else:
+        solution, _, found = _globally(objective, objective.theta(best.x))
     return best, found, solution.noise_ratio.min()
 
 

@@ -14,6 +14,7 @@ from .criteria import CRITERIA, value_at
 from .criteria.form import Terms
 from .exceptions import IndefiniteKernelError, LowRankWarning, warn_user
 from .factors import FeatureMap, pivoted_cholesky
+from .gram import product
 from .greedy import greedy_landmarks
 from .solution import solve, solve_fixed
 from .spectrum import Spectrum
@@ -27,6 +28,9 @@ __all__ = [
     "decompose",
     "depends_on_targets",
     "evidence_bounds",
+    "greedy_factor",
+    "must_be_exact",
+    "takes_factor",
 ]
 
 # Width of the bracket of each output's log evidence at which a factor counts as exact.
@@ -36,8 +40,8 @@ _TAU_SHARE = 5e-3
 # Above this share of n the dense route is cheaper; below this n it is not worth looking.
 LARGEST_SHARE, SMALLEST_N = 0.45, 1000
 _PILOT, _ROUNDS = 400, 4
-# Rows of K made at a time where all of it must be seen once.
-_PASS_BLOCK = 512
+# Random directions in which what a factor misses is looked at.
+_PROBES = 4
 # LAPACK's workspace 1 + 6n + 2n^2 must be counted in 32 bits; ranks used where K does not fit.
 _LARGEST_DENSE, _RANK_BEYOND_MEMORY = 32_000, 2000
 
@@ -73,18 +77,32 @@ def missed_energy(solution, problem, factor):
     """Return w'Ew of each standardised output, w its dual coefficients: one pass over K, O(n) memory.
 
     w'Ew = w'Kw - |Phi'w|^2, made from differences of nearby numbers, so rounding is added to stay a bound.
+    The pivots may never have seen what makes a K indefinite; a few random z do on the way, since
+    0 <= z'Ez <= tau |z|^2 otherwise.
     """
-    w = solution.dual / solution.rotated.scale
-    n = len(w)
-    Kw = np.empty_like(w)
-    for i in range(0, n, _PASS_BLOCK):
-        rows = np.arange(i, min(i + _PASS_BLOCK, n))
-        Kw[rows] = problem.gram.columns(problem.X, rows).T @ w
+    w, root = solution.dual / solution.rotated.scale, solution.spectrum.rows.sqrt_weight
+    n, m = w.shape
+    z = np.random.default_rng(0).normal(size=(n, _PROBES))  # fixed: same input, same output
+    V = np.concatenate([w, root * z], axis=1)
+
+    def report(done):
         if problem.report is not None:
-            problem.report(n_rows=n, rank=factor.rank, done=i + len(rows))
-    whole = (w * Kw).sum(axis=0)
-    rounding = n * np.finfo(np.float64).eps * np.abs(w * Kw).sum(axis=0)
-    return np.maximum(whole - ((factor.Phi.T @ w) ** 2).sum(axis=0), 0.0) + rounding
+            problem.report(n_rows=n, rank=factor.rank, done=done)
+
+    VKV = V * product(problem.gram, problem.X, V, report)
+    energy = VKV.sum(axis=0) - ((factor.Phi.T @ V) ** 2).sum(axis=0)
+    _check_probes(energy[m:] / (z**2).sum(axis=0), factor.tau, problem)
+    rounding = n * np.finfo(np.float64).eps * np.abs(VKV[:, :m]).sum(axis=0)
+    return np.maximum(energy[:m], 0.0) + rounding
+
+
+def _check_probes(quotients, tau, problem):
+    """Refuse Rayleigh quotients that no positive semi-definite matrix of trace tau has."""
+    eps = np.finfo(np.float32 if problem.X.dtype == np.float32 else np.float64).eps
+    tolerance = np.sqrt(eps) * np.abs(problem.gram.diagonal(problem.X)).max(initial=0.0)
+    smallest = np.minimum(quotients, tau - quotients).min()
+    if smallest < -tolerance:
+        raise IndefiniteKernelError(smallest, tolerance)
 
 
 def _score(rotated, n, A, H, b):
@@ -102,8 +120,6 @@ class Decomposition:
         Of K, or of its low-rank stand-in.
     feature_map : FeatureMap or None
         None for the kernel matrix itself.
-    primal_basis : ndarray of shape (n, r) or None
-        Features of the training rows.
     tau : float
         Trace of what the factor misses; 0 for the kernel matrix itself.
     evidence_bounds : tuple of ndarray or None
@@ -114,7 +130,6 @@ class Decomposition:
 
     spectrum: Spectrum
     feature_map: FeatureMap | None = None
-    primal_basis: np.ndarray | None = None
     tau: float = 0.0
     evidence_bounds: tuple | None = None
     certified_at: tuple | None = None
@@ -200,11 +215,12 @@ def decompose(problem, method, rank, *, must_be_exact=False, selection="pivots")
     n = problem.X.shape[0]
     if rank is not None and method != "exact" and rank > n:
         raise ValueError(f"rank={rank} is larger than the number of rows, {n}. Use rank <= {n} or rank=None.")
-    if _takes_factor(method, rank, selection):
+    if method != "exact":
         problem.gram.check(problem.X)
+    if takes_factor(method, rank, selection):
         if selection == "greedy":
-            return _greedy(problem, rank or n)
-        return _of_rank(problem, rank) if rank else _as_certified(problem, n)
+            return _from_factor(problem, greedy_factor(problem, rank or n))
+        return _of_rank(problem, rank) if rank else certified_factor(problem, largest=n, by_force=True)
     if method == "auto" and not _fits_in_memory(n):
         rank = min(_RANK_BEYOND_MEMORY, n)
         warn_user(
@@ -234,14 +250,19 @@ def _if_definite(route, *args, **kwargs):
         return None
 
 
-def _takes_factor(method, rank, selection):
+def must_be_exact(criterion, *other_uses):
+    """Return whether "auto" may not approximate: a factor is certified for the largest evidence only."""
+    return criterion != "evidence" or any(other_uses)
+
+
+def takes_factor(method, rank, selection):
     """Return whether the user wants a factor, whatever the certificate says."""
     return method == "low_rank" or (method == "auto" and (rank is not None or selection == "greedy"))
 
 
 def depends_on_targets(n, method, rank, *, must_be_exact=False, selection="pivots"):
     """Return whether `decompose` looks at the targets: to choose a factor, or to see how exact it must be."""
-    if _takes_factor(method, rank, selection):
+    if takes_factor(method, rank, selection):
         return rank is None or selection == "greedy"
     return method == "auto" and n >= SMALLEST_N and not must_be_exact
 
@@ -254,35 +275,28 @@ def _pivoted(problem, **until):
     return pivoted_cholesky(problem.gram, problem.X, weight=problem.weight, report=problem.report, **until)
 
 
-def _greedy(problem, rank):
-    """Return the decomposition on rows chosen by how well they explain the targets."""
-    Y = (
-        problem.Y
-        if problem.basis is None
-        else problem.Y - np.average(problem.Y, axis=0, weights=problem.weight)
-    )
+def greedy_factor(problem, rank, random_state=0):
+    """Return the `Factor` of at most `rank` rows chosen by how well they explain the targets."""
+    Y = problem.Y
+    if problem.basis is not None:
+        Y = Y - np.average(Y, axis=0, weights=problem.weight)
     size = np.abs(Y).max(axis=0)
-    factor = greedy_landmarks(
+    return greedy_landmarks(
         problem.gram,
         problem.X,
         Y / np.where(size > 0, size, 1.0),
         _pilot_noise_ratio(problem),
         max_rank=rank,
         weight=problem.weight,
+        random_state=random_state,
         dense_dual=len(Y) <= _LARGEST_DENSE,
         report=problem.report,
     )
-    return _from_factor(problem, factor)
-
-
-def _as_certified(problem, largest):
-    found = certified_factor(problem, largest=largest)
-    return _of_rank(problem, largest) if found is None else found
 
 
 def _from_factor(problem, factor):
     spectrum = Spectrum.from_factor(factor.Phi, problem.basis, problem.weight, is_exact=False)
-    return Decomposition(spectrum, factor.feature_map, factor.Phi, factor.tau)
+    return Decomposition(spectrum, factor.feature_map, factor.tau)
 
 
 def _fits_in_memory(n):
@@ -293,7 +307,7 @@ def _fits_in_memory(n):
     return 3.5 * 8.0 * n**2 < physical
 
 
-def certified_factor(problem, *, largest):
+def certified_factor(problem, *, largest, by_force=False):
     """Return the `Decomposition` of a factor certified at the tuned noise, or None if its rank is too large.
 
     The noise ratio, if it is not given, is first estimated on a few rows; tau is set to a small share of it,
@@ -305,11 +319,13 @@ def certified_factor(problem, *, largest):
         What is decomposed.
     largest : int
         Rank at which to give up.
+    by_force : bool, default=False
+        Whether to return what was reached instead of None.
     """
     tau = _TAU_SHARE * _pilot_noise_ratio(problem)
     for _ in range(_ROUNDS):
         factor = _pivoted(problem, tau=tau, rank=largest)
-        if factor.tau > tau:
+        if factor.tau > tau and not by_force:
             return None
         with threads_for(len(problem.Y), factor.rank):
             found = _from_factor(problem, factor)
@@ -317,11 +333,12 @@ def certified_factor(problem, *, largest):
             missed = missed_energy(solution, problem, factor)
         lower, upper = evidence_bounds(solution, factor.tau, missed)
         width = np.subtract(upper, lower, out=np.zeros_like(upper), where=upper > lower).max()
-        if width <= CERTIFIED_WIDTH:
-            return replace(found, evidence_bounds=(lower, upper), certified_at=_variances(solution))
+        found = replace(found, evidence_bounds=(lower, upper), certified_at=_variances(solution))
+        if width <= CERTIFIED_WIDTH or factor.tau > tau:  # the latter where rounding or `largest` ended it
+            return found
         # the width is about proportional to tau; a little less than that
         tau = 0.7 * CERTIFIED_WIDTH / width * factor.tau
-    return None
+    return found if by_force else None
 
 
 def _pilot_noise_ratio(problem):

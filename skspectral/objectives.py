@@ -83,6 +83,8 @@ class Task:
     method, rank
         How K is decomposed, see `low_rank.decompose`. Only "exact" keeps steps from using factors of K that
         are exact to tolerance.
+    must_be_exact : bool
+        Whether "auto" may not approximate K in the end, see `low_rank.must_be_exact`.
     report : callable or None
         Is told of the progress of decompositions, see `progress.Progress`.
     """
@@ -99,6 +101,7 @@ class Task:
     ratio_start: float | None = None
     method: str = "auto"
     rank: int | None = None
+    must_be_exact: bool = False
     report: object = None
 
     def subset(self, keep):
@@ -111,12 +114,16 @@ class Task:
             basis=None if self.basis is None else self.basis[keep],
         )
 
+    @property
+    def varies(self):
+        """Whether any output is more than its mean functions."""
+        return bool(Rows.make(len(self.X), self.basis, self.weight).standardise(self.Y)[0].any())
+
     def decompose(self, theta):
         """Return the `Decomposition` at theta."""
         gram = KernelGram(self.kernel.clone_with_theta(theta))
         problem = Problem(gram, self.X, self.Y, self.basis, self.weight, self.bounds, self.report)
-        exact = self.criterion.name != "evidence" or self.variance_prior is not None
-        return decompose(problem, self.method, self.rank, must_be_exact=exact)
+        return decompose(problem, self.method, self.rank, must_be_exact=self.must_be_exact)
 
     def dense(self, theta):
         """Return the `Decomposition` of the kernel matrix itself at theta."""
@@ -177,11 +184,15 @@ class SpectralObjective:
         self.n_calls += 1
         task = self.task
         kernel = task.kernel.clone_with_theta(theta)
-        factor = self.route.factor(kernel, self._smallest_g)
-        if factor is not None:
-            with threads_for(len(task.X), factor.rank):
-                return self._from_factor(kernel, theta, factor)
         try:
+            if self._smallest_g is None and self.route.open and self.route.by_force:
+                # nothing is known yet of the noise, which says how exact a factor must be
+                self.n_calls += 1
+                self._smallest_g = task.solve(theta)[0].noise_ratio.min()
+            factor = self.route.factor(kernel, self._smallest_g)
+            if factor is not None:
+                with threads_for(len(task.X), factor.rank):
+                    return self._from_factor(kernel, theta, factor)
             solution = task.tuned(task.dense(theta))
         except IndefiniteKernelError:
             return np.inf, np.zeros_like(theta)
@@ -220,8 +231,7 @@ class ResolventObjective:
         self.route = _FactorRoute(task, _LARGEST_SHARE_OF_CHOLESKY)
         self.rows, self.Z, self.scale = self.route.targets
         self.limits = None if task.bounds.is_free else task.bounds.box(self.scale)
-        some = task.X[: min(len(task.X), 100)]
-        self.mean_variance = float(np.trace(evaluate(task.kernel, some))) / len(some)
+        self.mean_variance = float(task.kernel.diag(task.X).mean()) or 1.0
 
     def starts(self, theta):
         """Return (theta, x) with x tuned globally at theta, and with the user's x where there is one."""
@@ -252,8 +262,8 @@ class ResolventObjective:
         self.n_calls += 1
         task, theta, x = self.task, variables[:-1], variables[-1]
         kernel, g = task.kernel.clone_with_theta(theta), np.exp(x)
-        factor = self.route.factor(kernel, g)
         try:
+            factor = self.route.factor(kernel, g)
             found, gradient = (
                 self._from_resolvent(kernel, x, g)
                 if factor is None
@@ -303,25 +313,27 @@ class _FactorRoute:
         self.rows = Rows.make(len(task.X), task.basis, task.weight)
         self.targets = self.rows, *self.rows.standardise(task.Y)[:2]
         whole = task.criterion.name == "evidence" and task.variance_prior is None
-        pays = task.method == "low_rank" or (task.method == "auto" and len(task.X) >= _MANY)
+        self.by_force = task.method == "low_rank"
+        pays = self.by_force or (task.method == "auto" and len(task.X) >= _MANY)
         self.open = pays and whole and bool(self.targets[1].any(axis=0).all())
         self.worth_another = _WORTH_ANOTHER
 
     def factor(self, kernel, g):
         """Return a factor exact enough at noise ratio g, or None."""
         self.rank = None
-        if not self.open:
+        if not self.open or g is None:
             return None
-        if g is None:  # nothing is known of the noise yet
-            if self.task.method != "low_rank":
-                return None
-            g = self.task.solve(kernel.theta)[0].noise_ratio.min()
         task, n, tau = self.task, len(self.task.X), _TAU_SHARE * g
-        by_force = task.method == "low_rank"
-        largest = min(task.rank or n, n) if by_force else max(1, int(self.largest_share * n))
-        factor = pivoted_cholesky(KernelGram(kernel), task.X, tau=tau, rank=largest, weight=task.weight)
-        self.open = by_force or factor.tau <= _NEARLY * tau
-        if not by_force and factor.tau > tau:
+        largest = min(task.rank or n, n) if self.by_force else max(1, int(self.largest_share * n))
+        try:
+            factor = pivoted_cholesky(KernelGram(kernel), task.X, tau=tau, rank=largest, weight=task.weight)
+        except IndefiniteKernelError:
+            if self.by_force:
+                raise
+            self.open = False  # K may still be definite outside the mean space
+            return None
+        self.open = self.by_force or factor.tau <= _NEARLY * tau
+        if not self.by_force and factor.tau > tau:
             return None
         self.worth_another, self.rank = _WORTH_ANOTHER_WITH_FACTORS * task.Y.shape[1], factor.rank
         return factor
@@ -336,17 +348,25 @@ def _contract_factor(kernel, sensitivity, X, factor):
 def make_objective(task, noise_ratio):
     """Return the cheaper objective that fits a task; `noise_ratio` as in `SpectralObjective`."""
     single = task.Y.shape[1] == 1 and task.criterion.name == "evidence" and task.variance_prior is None
-    if single and Rows.make(len(task.X), task.basis, task.weight).standardise(task.Y)[0].any():
+    if single and task.varies:
         return ResolventObjective(task)
     return SpectralObjective(task, noise_ratio)
 
 
-def profiled_evidence(task, theta):
-    """Return the log evidence, maximised over the variances and summed over outputs, and its gradient."""
-    solution = task.tuned(task.dense(theta))
+def profiled_evidence(task, theta, eval_gradient):
+    """Return the log evidence, maximised over the variances and summed over outputs, and its gradient.
+
+    From the kernel matrix itself, or from a factor where the task's method is "low_rank".
+    """
+    by_factor = task.method == "low_rank"
+    solution = task.tuned(task.decompose(theta) if by_factor else task.dense(theta))
+    value = float(solution.log_evidence.sum())
+    if not eval_gradient:
+        return value
+    if by_factor:
+        return value, -0.5 * SpectralObjective(task, solution.noise_ratio.min())(theta)[1]
     _, G = solution.objective_and_sensitivity(task.criterion)
-    gradient = contract(task.kernel.clone_with_theta(theta), G, task.X)
-    return float(solution.log_evidence.sum()), -0.5 * gradient
+    return value, -0.5 * contract(task.kernel.clone_with_theta(theta), G, task.X)
 
 
 def _with_prior(task, theta, value, gradient):

@@ -50,7 +50,7 @@ class Predictive:
         """Return the distribution, with the coefficients that belong to the solution."""
         coefficients = solution.range_dual
         if decomposition.feature_map is not None:
-            coefficients = decomposition.primal_basis.T @ coefficients
+            coefficients = decomposition.spectrum.primal(coefficients)
         return cls(gram, X_train, decomposition, solution, averaged, has_mean, coefficients)
 
     def mean(self, X):

@@ -2,24 +2,30 @@
 
 import numpy as np
 from scipy.linalg import eigh, svd
-from scipy.linalg.lapack import dgeqrf, dormqr
+from scipy.linalg.lapack import dgemqrt, dgeqrt
 
 __all__ = ["ReflectedVectors", "left_singular"]
+
+# Reflectors that are applied together.
+_BLOCK = 64
 
 
 class ReflectedVectors:
     """Orthonormal vectors Q_f W kept as the Householder reflectors of a QR decomposition.
 
+    By geqrt and gemqrt, which only read the reflectors. (ormqr writes into them and puts back what was there,
+    which threads that share them, and memory that is mapped for reading, do not survive.)
+
     Parameters
     ----------
-    reflectors, tau
-        As LAPACK's geqrf returns them.
+    reflectors, blocks
+        As LAPACK's geqrt returns them.
     W : ndarray of shape (r, k)
         Orthonormal columns in the coordinates of R.
     """
 
-    def __init__(self, reflectors, tau, W):
-        self.reflectors, self.tau, self.W = reflectors, tau, W
+    def __init__(self, reflectors, blocks, W):
+        self.reflectors, self.blocks, self.W = reflectors, blocks, W
         self.shape = len(reflectors), W.shape[1]
 
     def __len__(self):
@@ -30,7 +36,7 @@ class ReflectedVectors:
         every_row, columns = index
         if every_row != slice(None):
             raise IndexError("Reflected vectors have no rows to choose from; use np.asarray first.")
-        return ReflectedVectors(self.reflectors, self.tau, self.W[:, columns])
+        return ReflectedVectors(self.reflectors, self.blocks, self.W[:, columns])
 
     def __matmul__(self, weights):
         """Return Q_f [W weights; 0]."""
@@ -47,8 +53,9 @@ class ReflectedVectors:
         return self @ np.eye(self.shape[1])
 
     def _apply(self, block, trans):
-        lwork = max(1, 64 * block.shape[1])
-        return dormqr("L", trans, self.reflectors, self.tau, block, lwork, overwrite_c=True)[0]
+        if not block.shape[1]:
+            return block
+        return dgemqrt(self.reflectors, self.blocks, block, side="L", trans=trans, overwrite_c=True)[0]
 
 
 class _Transposed:
@@ -78,7 +85,7 @@ def left_singular(both, q, *, by_squares=False):
         Q, Phi = both[:, :q], both[:, q:]
         U, root_s, Vt = svd(Phi - Q @ (Q.T @ Phi), full_matrices=False, check_finite=False)
         return U - Q @ (Q.T @ U), root_s, root_s[:, None] * Vt
-    reflectors, tau, _, _ = dgeqrf(both, lwork=64 * columns, overwrite_a=True)
+    reflectors, blocks, _ = dgeqrt(min(_BLOCK, columns), both, overwrite_a=True)
     R = np.triu(reflectors[q:columns, q:])
     if by_squares:
         s, W = eigh(R @ R.T, overwrite_a=True, driver="evd", check_finite=False)
@@ -87,4 +94,4 @@ def left_singular(both, q, *, by_squares=False):
     else:
         W, root_s, Vt = svd(R, full_matrices=False, overwrite_a=True, check_finite=False)
         loadings = root_s[:, None] * Vt
-    return ReflectedVectors(reflectors, tau, np.concatenate([np.zeros((q, len(W))), W])), root_s, loadings
+    return ReflectedVectors(reflectors, blocks, np.concatenate([np.zeros((q, len(W))), W])), root_s, loadings

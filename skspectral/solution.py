@@ -14,7 +14,7 @@ from .spectrum import Rotated, Spectrum
 from .tuning import TuningResult, minimize_each
 from .variances import VarianceBounds, VariancePrior
 
-__all__ = ["Solution", "criterion_curve", "solve", "solve_fixed", "tune"]
+__all__ = ["Solution", "criterion_curve", "solve", "solve_fixed", "tune", "warn_of_vanished_noise"]
 
 # The search covers [n eps, 1e6] relative to the spectrum: below, the ridge drowns in the rounding of
 # K; above, the fit differs from the pure-noise limit by less than a millionth.
@@ -202,21 +202,27 @@ def solve(rotated, criterion, bounds=None, *, shared=False, prior=None):
     status[_active(noise_var, bounds.noise) | _active(signal_var, bounds.signal)] = "bound"
     if bounds.is_fixed:
         status[:] = "fixed"
-    if criterion.is_unbounded and "noise_free" in status:
+    return _assemble(rotated, criterion, np.exp(x), noise_var, status, n_evaluations, prior)
+
+
+def warn_of_vanished_noise(solution, criterion):
+    """Warn where the tuned noise vanished for a reason that is not in the data."""
+    if not any(result.status == "noise_free" for result in solution.tuning):
+        return
+    if criterion.is_unbounded:
         warn_user(
             f"criterion='{criterion.name}' has no minimum here: it falls without limit as the noise "
             "vanishes, whatever the data, and was stopped at the smallest noise that rounding "
             "resolves. Use criterion='evidence'.",
             DegenerateCriterionWarning,
         )
-    if rotated.rows.n_repeats and "noise_free" in status:
+    if solution.rotated.rows.n_repeats:
         warn_user(
             "Weights above 1 count a row as that many observations. Their perfect agreement says that there "
             "is no noise, and the model interpolates. If the weights are relative precisions, divide them "
             "by their maximum.",
             RepeatedObservationsWarning,
         )
-    return _assemble(rotated, criterion, np.exp(x), noise_var, status, n_evaluations, prior)
 
 
 def solve_fixed(rotated, criterion, noise_ratio):

@@ -1,8 +1,7 @@
 """The decomposition of a kernel matrix, and targets seen through it.
 
-This is the only room that factorises a matrix. It knows nothing of kernel parameters, variances or
-estimators: a `Spectrum` is geometry, valid from birth and frozen. `Spectrum.rotate` turns targets
-into a `Rotated`, which is all that a criterion ever sees.
+It knows nothing of kernel parameters, variances or estimators: a `Spectrum` is geometry, valid from birth and
+frozen. `Spectrum.rotate` turns targets into a `Rotated`, which is all that a criterion ever sees.
 """
 
 from dataclasses import dataclass, fields
@@ -290,14 +289,17 @@ class Spectrum:
         weights = rotated.y_tilde / (self.s[:, None] + noise_ratio)
         return self.rows.sqrt_weight * (self.U @ weights) * rotated.scale
 
+    def primal(self, range_dual):
+        """Return Phi'range_dual, the coefficients of the features, (features, m)."""
+        return self.loadings.T @ (self.U.T @ _divided(range_dual, self.rows.sqrt_weight))
+
     def null_dual(self, rotated, noise_ratio):
         """Return W^1/2 (null part of y)/g, which belongs to the dual coefficients but predicts nothing."""
         return self.rows.sqrt_weight * rotated.null_residual / noise_ratio * rotated.scale
 
     def mean_coefficients(self, rotated, dual):
         """Return beta = R^-1 (Q'y - Q'K alpha) belonging to `dual`, (functions, m)."""
-        root = self.rows.sqrt_weight
-        unweighted = np.divide(dual, root, out=np.zeros_like(dual), where=root > 0)
+        unweighted = _divided(dual, self.rows.sqrt_weight)
         return self.rows.R_inv @ (rotated.basis_part - self.KQ.T @ unweighted)
 
     def project(self, K_cross, prior, basis=None):
@@ -359,6 +361,11 @@ class Spectrum:
             else:
                 prior = prior - (features**2).sum(axis=1) + (psi**2).sum(axis=0)
         return self.loadings @ psi, prior, leverage
+
+
+def _divided(dual, root):
+    """Return dual / root, 0 for absent rows."""
+    return np.divide(dual, root, out=np.zeros_like(dual), where=root > 0)
 
 
 def _resolution(s, bound, n, eps):

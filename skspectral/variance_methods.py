@@ -64,8 +64,9 @@ class VarianceMethods:
             np.asarray(noise_variance, dtype=np.float64), np.asarray(signal_variance, dtype=np.float64)
         )
         for name, values in (("noise_variance", noise), ("signal_variance", signal)):
-            if not (np.isfinite(values) & (values > 0)).all():
-                raise ValueError(f"{name} must be positive and finite, got {values.min():.6g}.")
+            bad = values[~(np.isfinite(values) & (values > 0))]
+            if len(bad):
+                raise ValueError(f"{name} must be positive and finite, got {bad[0]:.6g}.")
         values = -0.5 * neg_two_log_evidence(self._solution.rotated, noise.ravel(), signal.ravel())
         return self._shaped(values).reshape(noise.shape + (() if self._y_ndim == 1 else (-1,)))
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import reference
 from problems import smooth
+from scipy.stats import invgamma
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel, WhiteKernel
 from sklearn.pipeline import make_pipeline
@@ -227,13 +228,13 @@ def test_std_and_cov_are_not_asked_together():
 @pytest.mark.parametrize(("diagonal", "got"), [(None, "nothing"), (np.ones(3), r"shape \(3,\)")])
 def test_std_from_a_precomputed_matrix_needs_the_variances_of_the_new_points(diagonal, got):
     model = process(kernel="precomputed").fit(K, y)
-    with pytest.raises(ValueError, match=rf"needs K_test_diag, the 5 values k\(x, x\).*got {got}"):
+    with pytest.raises(ValueError, match=rf"need K_test_diag, the 5 values k\(x, x\).*got {got}"):
         model.predict(K[:5], return_std=True, K_test_diag=diagonal)
 
 
 def test_cov_is_not_known_from_a_precomputed_matrix():
     with pytest.raises(
-        ValueError, match=r"return_cov needs the kernel among the new points.*Use return_std=True"
+        ValueError, match=r"need the kernel among the new points.*Use predict with return_std=True"
     ):
         process(kernel="precomputed").fit(K, y).predict(K, return_cov=True)
 
@@ -274,3 +275,11 @@ def test_warnings_point_to_the_code_of_the_user():
         with pytest.warns(category) as caught:
             estimator.fit(X, np.sin(9 * X[:, 0]))
         assert [Path(warning.filename) for warning in caught] == [Path(__file__)] * len(caught)
+
+
+@pytest.mark.parametrize("settings", [{"criterion": "gcv"}, {"priors": {"noise_variance": invgamma(2.0)}}])
+def test_low_rank_does_not_learn_what_needs_the_matrix(settings):
+    model = SpectralGPRegressor(RBF(1.0), method="low_rank", **settings)
+    with pytest.raises(ValueError, match="learns kernel parameters by the evidence alone"):
+        model.fit(X, y)
+    assert model.set_params(optimizer=None).fit(X, y).rank_ <= len(X)

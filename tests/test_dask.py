@@ -204,3 +204,21 @@ def test_it_tells_how_far_the_blocks_are(capsys):
     rows = [int(line.split()[2].rstrip(",")) for line in capsys.readouterr().out.splitlines()]
     assert rows == [*range(30, 250, 30), 250]
     assert close(told.predict(X), silent.predict(X), 1e-10)
+
+
+def test_small_blocks_are_sampled_until_there_are_enough_rows():
+    X, y = smooth(8, n=2000)
+    weight = np.zeros(2000)
+    weight[1000:1100] = 1.0
+    lazy = da.from_array(X, chunks=20), da.from_array(y, chunks=20)
+    model = StreamingSpectralRegressor(RBF(0.2), landmarks=150)
+    assert clone(model).fit(*lazy).rank_ == clone(model).fit(X, y).rank_ == 150
+    few = clone(model).fit(*lazy, sample_weight=da.from_array(weight, chunks=20))
+    assert few.n_samples_seen_ == 100
+
+
+def test_targets_and_weights_need_not_be_dask_arrays():
+    X, y = smooth(9, n=100)
+    lazy = da.from_array(X, chunks=30)
+    expected = clone(MODEL).fit(X, y, sample_weight=np.full(100, 0.5)).predict(X)
+    assert close(clone(MODEL).fit(lazy, y.tolist(), sample_weight=0.5).predict(X), expected, 1e-9)

@@ -1,11 +1,13 @@
 """Learned kernel parameters: gradients, optima no worse than scikit-learn's, priors, bounds, progress."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 import scipy.optimize
 import scipy.stats
+from problems import close, smooth
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
@@ -13,12 +15,15 @@ from sklearn.gaussian_process.kernels import (
     ConstantKernel,
     DotProduct,
     ExpSineSquared,
+    Hyperparameter,
+    Kernel,
     Matern,
     RationalQuadratic,
+    StationaryKernelMixin,
     WhiteKernel,
 )
 
-from skspectral import KernelBoundWarning, SpectralGPRegressor
+from skspectral import DegenerateCriterionWarning, KernelBoundWarning, SpectralGPRegressor, learning
 from skspectral.criteria import CRITERIA
 from skspectral.descent import minimize_in_box
 from skspectral.learning import learn
@@ -345,6 +350,95 @@ def test_verbose_prints_a_line_for_every_step(capsys):
     assert all("rows 40" in line and "objective" in line and "noise" in line for line in lines)
     SpectralGPRegressor(clone(gp.kernel_)).fit(X, Y[:, 0])
     assert capsys.readouterr().out == ""
+
+
+def test_few_rows_may_have_nothing_to_learn_from():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (700, 1))
+    coarse = learning._levels(700)[0]
+    y = np.sin(3 * X[:, 0])
+    y[coarse] = 0.0
+    gp = SpectralGPRegressor(RBF(1.0)).fit(X, y)
+    assert gp.score(X, y) > 0.3
+
+
+@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
+@pytest.mark.parametrize("max_steps", [1, 2])
+def test_the_decomposition_is_that_of_the_learned_kernel(max_steps, monkeypatch):
+    short = partial(minimize_in_box, max_steps=max_steps)
+    monkeypatch.setattr(learning, "minimize_in_box", lambda *args, **kwargs: short(*args, **kwargs))
+    for seed in range(4):
+        X, y = smooth(seed, n=60)
+        gp = SpectralGPRegressor(RBF(np.ones(2)), fit_intercept=False).fit(X, y)
+        s = np.linalg.eigvalsh(gp.kernel_(X))
+        assert close(gp.spectrum_.s, np.maximum(s, 0), 1e-8)
+
+
+class MinusDistance(StationaryKernelMixin, Kernel):
+    """-|x - z|^power, definite outside the constants only."""
+
+    def __init__(self, power=1.0, power_bounds=(0.1, 1.9)):
+        self.power, self.power_bounds = power, power_bounds
+
+    @property
+    def hyperparameter_power(self):
+        return Hyperparameter("power", "numeric", self.power_bounds)
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        distance = np.abs(X - (X if Y is None else Y).T)
+        K = -(distance**self.power)
+        if not eval_gradient:
+            return K
+        return K, (self.power * K * np.log(np.where(distance > 0, distance, 1.0)))[..., None]
+
+    def diag(self, X):
+        return np.zeros(len(X))
+
+
+@pytest.mark.parametrize("n", [100, 1050])
+def test_kernels_that_are_definite_outside_the_mean_are_learned_at_any_n(n):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (n, 1))
+    y = np.cumsum(rng.normal(size=n))[np.argsort(np.argsort(X[:, 0]))] / np.sqrt(n)
+    gp = SpectralGPRegressor(MinusDistance(1.5)).fit(X, y)
+    assert 0.5 < gp.kernel_.power < 1.5  # Brownian motion has 1
+
+
+def test_learning_does_not_depend_on_the_order_of_the_rows():
+    rng = np.random.default_rng(3)
+    X = np.concatenate([np.zeros((100, 1)), rng.uniform(-2, 2, (100, 1))])
+    y = np.sin(4 * X[:, 0]) * X[:, 0] + 0.1 * rng.normal(size=200)
+    kernel = DotProduct(1e-5, "fixed") * RBF(3.0)
+    order = rng.permutation(200)
+    plain, permuted = (SpectralGPRegressor(kernel).fit(X[rows], y[rows]) for rows in (np.arange(200), order))
+    assert plain.kernel_.theta == pytest.approx(permuted.kernel_.theta, abs=1e-3)
+    assert plain.log_marginal_likelihood_value_ == pytest.approx(
+        permuted.log_marginal_likelihood_value_, abs=1e-6
+    )
+
+
+def test_steps_of_learning_do_not_warn_of_what_the_end_may_not_have():
+    X, y = smooth(5, n=40)
+    with pytest.warns(DegenerateCriterionWarning) as caught:
+        SpectralGPRegressor(RBF(1.0), criterion="posterior").fit(X, y)
+    assert sum(warning.category is DegenerateCriterionWarning for warning in caught) == 1
+
+
+@pytest.mark.parametrize("method", ["auto", "low_rank"])
+def test_the_likelihood_at_a_theta_and_its_gradient_know_no_priors(method):
+    X, y = smooth(6, n=80)
+    kernel, prior = RBF(1.0), {"noise_variance": scipy.stats.invgamma(30.0, scale=30.0)}
+    fitted = SpectralGPRegressor(kernel, optimizer=None, priors=prior, method=method).fit(X, y)
+    free = SpectralGPRegressor(kernel, optimizer=None).fit(X, y)
+    theta, h = np.array([0.1]), 1e-4
+    value, gradient = fitted.log_marginal_likelihood(theta, eval_gradient=True)
+    assert value == pytest.approx(
+        free.log_marginal_likelihood(theta), abs=1e-2 if method == "low_rank" else 1e-9
+    )
+    ahead, behind = (free.log_marginal_likelihood(theta + step) for step in (h, -h))
+    assert gradient[0] == pytest.approx(
+        (ahead - behind) / (2 * h), rel=2e-2 if method == "low_rank" else 1e-5
+    )
 
 
 def test_descent_survives_a_curvature_that_is_singular():

@@ -525,7 +525,7 @@ def test_leave_one_out_of_a_low_rank_model_is_that_of_its_matrix():
     X, y = smooth(24, n=50)
     model = SpectralGPRegressor(RBF(1.0), optimizer=None, method="low_rank", rank=8, fit_intercept=False)
     mean, std = model.fit(X, y).loo_predict(return_std=True)
-    Phi = model._decomposition.primal_basis
+    Phi = model._decomposition.feature_map(make_gram(RBF(1.0)), X)
     expected = reference.leave_one_out(Phi @ Phi.T, y, model.noise_variance_, model.signal_variance_)
     assert close(mean, expected[0], 1e-7)
     assert close(std, np.sqrt(expected[1]), 1e-7)
@@ -623,3 +623,69 @@ def test_solve_on_a_factor_equals_solve_on_its_matrix():
     )
     assert np.allclose(by_factor.noise_var, by_matrix.noise_var, rtol=1e-7)
     assert np.allclose(by_factor.log_evidence, by_matrix.log_evidence, rtol=1e-9)
+
+
+# ---- where a factor must not be trusted ----
+
+
+def hidden(K, i, j, by):
+    """Return K with entries far from the pivots changed: symmetric if `by` has two equal numbers."""
+    K = K.copy()
+    K[i, j], K[j, i] = by
+    return K
+
+
+@pytest.fixture(scope="module")
+def smooth_matrix():
+    X, y = smooth(40, n=1100, p=1)
+    return make_gram(RBF(2.0)).square(X), y
+
+
+@pytest.mark.parametrize("method", ["auto", "low_rank", "exact"])
+def test_an_asymmetric_matrix_is_refused_by_every_method(smooth_matrix, method):
+    K, y = smooth_matrix
+    with pytest.raises(ValueError, match="not symmetric"):
+        SpectralKernelRidge(kernel="precomputed", method=method).fit(hidden(K, 700, 900, (0.5, 0.7)), y)
+
+
+@pytest.mark.parametrize("method", ["auto", "low_rank", "exact"])
+def test_an_indefinite_matrix_is_refused_by_every_method(smooth_matrix, method):
+    K, y = smooth_matrix
+    with pytest.raises(IndefiniteKernelError):
+        SpectralKernelRidge(kernel="precomputed", method=method).fit(
+            hidden(K, 700, 900, (K[700, 900] - 0.5,) * 2), y
+        )
+
+
+@pytest.mark.parametrize("criterion", ["gcv", "posterior"])
+@pytest.mark.filterwarnings("ignore::skspectral.DegenerateCriterionWarning")
+def test_auto_approximates_for_the_evidence_only(criterion):
+    X, Y = smooth(41, n=1100, p=1, m=2)
+    assert SpectralKernelRidge(gamma=0.5).fit(X, Y)._decomposition.feature_map is not None
+    exact = [
+        SpectralKernelRidge(gamma=0.5, criterion=criterion),
+        SpectralKernelRidge(gamma=0.5, alpha=0.1),
+        SpectralKernelRidge(gamma=0.5, alpha_per_target=False),
+        SpectralGPRegressor(RBF(1.0), optimizer=None, criterion=criterion),
+        SpectralGPRegressor(RBF(1.0), optimizer=None, inference="integrate"),
+        SpectralGPRegressor(RBF(1.0), inference="integrate"),
+    ]
+    for model in exact:
+        assert model.fit(X, Y)._decomposition.feature_map is None, model
+
+
+def test_a_factor_warns_of_an_alpha_that_it_was_not_made_for():
+    X, y = smooth(42, n=1100, p=1)
+    ridge = SpectralKernelRidge(gamma=0.5).fit(X, y)
+    assert ridge.with_alpha(2 * ridge.alpha_).alpha_ == 2 * ridge.alpha_
+    with pytest.warns(LowRankWarning, match=r"certified at alpha = .*, not at 1e-09"):
+        ridge.with_alpha(1e-9)
+    SpectralKernelRidge(gamma=0.5, method="exact").fit(X, y).with_alpha(1e-9)
+
+
+def test_a_factor_stops_at_the_trace_it_needs():
+    X = inputs(43, n=400, p=1)
+    for tau in (10.0, 1e-3, 1e-9):
+        factor = factors.pivoted_cholesky(make_gram(RBF(0.3)), X, tau=tau)
+        shorter = factors.pivoted_cholesky(make_gram(RBF(0.3)), X, rank=max(1, factor.rank - 1))
+        assert factor.tau <= tau < shorter.tau

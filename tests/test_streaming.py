@@ -420,3 +420,14 @@ def test_memory_does_not_grow_with_the_rows():
     tracemalloc.stop()
     assert kept < 1e6
     assert peak < 6 * 8 * 5000 * 50
+
+
+def test_the_greedy_choice_knows_of_the_intercept():
+    X, y = smooth(30, n=400)
+    ranks = [
+        StreamingSpectralRegressor(RBF(1.0), selection="greedy", fit_intercept=intercept)
+        .fit(X, y + 30.0)
+        .rank_
+        for intercept in (True, False)
+    ]
+    assert ranks[0] > ranks[1]  # without intercept the constant is most of what there is to explain

@@ -47,17 +47,28 @@ def check_columns(estimator, X, reset):
 
 
 def sample(blocks, size, seed):
-    """Return a `Chunk` of about `size` rows from a few blocks spread over all of them."""
+    """Return a `Chunk` of about `size` rows from a few blocks spread over all, more if these are small."""
     import dask
 
-    chosen = np.unique(np.linspace(0, len(blocks) - 1, min(_SAMPLED_BLOCKS, len(blocks))).astype(int))
-    each = -(-size // len(chosen))
     task = dask.delayed(_some_rows, pure=False)
-    parts = dask.compute(*(task(*blocks[i], int(i), each, seed + int(i)) for i in chosen))
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.joined(part)
+    order, whole = _spread(len(blocks)), None
+    for k in range(0, len(blocks), _SAMPLED_BLOCKS):
+        chosen = order[k : k + _SAMPLED_BLOCKS]
+        each = -(-(size - (0 if whole is None else len(whole))) // len(chosen))
+        for part in dask.compute(*(task(*blocks[i], i, each, seed + i) for i in chosen)):
+            whole = part if whole is None else whole.joined(part)
+        if len(whole) >= size:
+            break
     return whole
+
+
+def _spread(n):
+    """Return 0 ... n - 1, first some that are spread evenly, then twice as many, and so on."""
+    order, size = {}, _SAMPLED_BLOCKS
+    while len(order) < n:
+        order |= dict.fromkeys(np.linspace(0, n - 1, min(size, n)).round().astype(int).tolist())
+        size *= 2
+    return list(order)
 
 
 def total(blocks, features, report=None):
@@ -146,6 +157,7 @@ def _cut_like(X, part, name):
 
     if not is_dask(part):
         part = np.asarray(part)
+        part = np.full(X.shape[0], part) if part.ndim == 0 else part
         part = da.from_array(part, chunks=part.shape)
     part = _checked_array(part, name)
     if part.shape[0] != X.shape[0]:

@@ -6,13 +6,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from ..criteria import CRITERIA
 from ..factors import FeatureMap, independent, pivoted_cholesky
 from ..gram import make_gram
-from ..greedy import greedy_landmarks
 from ..kernel_parts import default_kernel, split_kernel
-from ..solution import solve
-from ..spectrum import Spectrum
+from ..low_rank import Problem, greedy_factor
 from ..variances import VarianceBounds
 from .statistics import FeatureStatistics
 
@@ -75,7 +72,7 @@ class Features:
     feature_map: FeatureMap
 
     @classmethod
-    def choose(cls, sample, kernel, landmarks, selection, random_state):
+    def choose(cls, sample, kernel, landmarks, selection, fit_intercept, random_state):
         """Return the features that a sample of rows suggests.
 
         Parameters
@@ -88,6 +85,8 @@ class Features:
             How many, or which.
         selection : {"pivots", "greedy"}
             How they are chosen.
+        fit_intercept : bool
+            Whether the greedy choice explains targets less a constant.
         random_state : int, RandomState instance or None
             Of the greedy choice.
         """
@@ -99,21 +98,14 @@ class Features:
         if given is not None:
             return cls(core, bounds, FeatureMap(*independent(gram, given)))
         rank = min(int(landmarks), len(sample))
-        trace = float(gram.diagonal(sample.X).sum())
-        factor = pivoted_cholesky(gram, sample.X, tau=_SPAN * trace, rank=rank)
         if selection == "greedy":
             seed = 0 if random_state is None else check_random_state(random_state).randint(2**31)
-            Z, noise_ratio = _pilot(factor, sample, bounds)
-            factor = greedy_landmarks(
-                gram,
-                sample.X,
-                Z,
-                noise_ratio,
-                max_rank=rank,
-                weight=sample.weight,
-                random_state=seed,
-                dense_dual=True,
-            )
+            basis = np.ones((len(sample), 1)) if fit_intercept else None
+            problem = Problem(gram, sample.X, sample.Y, basis, sample.weight, bounds)
+            factor = greedy_factor(problem, rank, seed)
+        else:
+            trace = float(gram.diagonal(sample.X).sum())
+            factor = pivoted_cholesky(gram, sample.X, tau=_SPAN * trace, rank=rank)
         return cls(core, bounds, factor.feature_map)
 
     @property
@@ -161,12 +153,3 @@ def _checked_landmarks(landmarks, n_columns):
     if not np.isfinite(Z).all():
         raise ValueError("landmarks have NaN or infinite entries. Pass finite inputs.")
     return Z
-
-
-def _pilot(factor, sample, bounds):
-    """Return the standardised targets of a sample and the smallest noise ratio that tuning finds there."""
-    spectrum = Spectrum.from_factor(factor.Phi, np.ones((len(sample), 1)), sample.weight)
-    rotated = spectrum.rotate(sample.Y)
-    solution = solve(rotated, CRITERIA["evidence"], bounds)
-    centred = sample.Y - np.average(sample.Y, axis=0, weights=sample.weight)
-    return centred / rotated.scale, float(min(solution.noise_ratio.min(), spectrum.scale))

@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..criteria import CRITERIA
-from ..solution import solve
+from ..solution import solve, warn_of_vanished_noise
 from ..validation import as_columns, check_weights, per_target
 from . import blocks
 from .features import Chunk, Features, sample_size
@@ -36,8 +36,9 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         variances, as in `SpectralGPRegressor`.
     landmarks : int or array-like of shape (n_landmarks, n_features), default=300
         Inputs whose kernel functions span the model. A number has at most that many chosen: by `fit` from a
-        random sample of max(1000, 10 landmarks) rows, by `partial_fit` from the first so many rows, which are
-        kept until then. Fewer are used where they already span the kernel to rounding.
+        random sample of max(1000, 10 landmarks) rows (of a dask collection, from some of its blocks), by
+        `partial_fit` from the first so many rows, which are kept until then. Fewer are used where they
+        already span the kernel to rounding.
     criterion : {"evidence", "gcv", "posterior"}, default="evidence"
         What the variances optimise, as in `SpectralGPRegressor`. Leave-one-out criteria need the rows.
     fit_intercept : bool, default=True
@@ -315,7 +316,9 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         return blocks.sample(all_blocks, sample_size(self.landmarks), seed)
 
     def _choose(self, sample):
-        return Features.choose(sample, self.kernel, self.landmarks, self.selection, self.random_state)
+        return Features.choose(
+            sample, self.kernel, self.landmarks, self.selection, self.fit_intercept, self.random_state
+        )
 
     def _wait_or_start(self, state):
         """Keep rows until there are enough to choose landmarks from the first of them."""
@@ -332,7 +335,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         statistics = blocks.total(all_blocks, features, self._report if self.verbose else None)
         if not statistics.n_rows:
             raise ValueError("sample_weight is 0 for every row; at least one row needs a positive weight.")
-        return self._adopt(State(y.ndim, features, statistics), tune=True)
+        return self._adopt(State(np.ndim(y), features, statistics), tune=True)
 
     def _adopt(self, state, tune=False):
         """Take over a state; what was derived from the one before is forgotten."""
@@ -358,6 +361,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
             state = self._settled
             rotated = state.statistics.rotate(self.fit_intercept)
             solution = solve(rotated, CRITERIA[self.criterion], state.features.bounds)
+            warn_of_vanished_noise(solution, CRITERIA[self.criterion])
             self._cache["model"] = Model(state.features, solution, state.y_ndim)
         return self._cache["model"]
 
