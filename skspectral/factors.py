@@ -113,7 +113,7 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None):
     -------
     Factor
     """
-    if tau < 0:
+    if not tau >= 0:
         raise ValueError(f"tau is the trace of what is left out and must not be negative, got {tau!r}.")
     diagonal = np.array(gram.diagonal(X), dtype=np.float64)
     n = len(diagonal)

@@ -97,7 +97,8 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     log_marginal_likelihood_value_ : float
         Log (restricted) evidence, summed over outputs.
     alpha_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        Weights of `kernel_` in the predictive mean.
+        Weights of `kernel_` in the predictive mean; in a model of low rank, of the kernel that its factor
+        stands for.
     beta_ : ndarray of shape (1,) or (1, n_targets), or None
         Coefficients of the mean; None with ``fit_intercept=False``.
     variance_posterior_ : tuple of VariancePosterior, or None
@@ -236,7 +237,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         self.kernel_, self.n_decompositions_, found = start, 0, None
         if self._learns(start):
             self._check_learnable()
-            found = self._learn(self._task(start, Y, weight, criterion, theta_prior, ratio_start))
+            found = self._learn(self._task(start, Y, weight, criterion, theta_prior, ratio_start), Y.shape[1])
         # rows of weight 0 are not learned from, and learning does not choose rows by the targets
         is_greedy = self.selection == "greedy" and takes_factor(self.method, self.rank, self.selection)
         if found is None or len(found.spectrum.U) < len(Y) or is_greedy:
@@ -393,7 +394,8 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     def loo_predict(self, return_std=False):
         """Predict every training row from all the others, exactly and without refitting.
 
-        Kernel and variances stay as they are, with ``inference="integrate"`` those of the largest evidence.
+        Kernel, landmarks and variances stay as they are, with ``inference="integrate"`` those of the largest
+        evidence.
         The standard deviation is that of the row's own noisy observation. A row of weight 0, which the fit
         never saw, gets its ordinary prediction.
 
@@ -410,6 +412,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         """
         check_is_fitted(self)
         mean, variance, absent = self._solution.leave_one_out()
+        variance += self._solution.signal_var * self._predictive.missed_variance()[:, None]
         if absent.any():
             mean_absent, std_absent = self._predict_training_rows(absent)
             mean[absent], variance[absent] = mean_absent, std_absent**2
@@ -516,8 +519,14 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             report=self._progress,
         )
 
-    def _learn(self, task):
-        """Set `kernel_` to the best of all starts, count factorisations, return the last decomposition."""
+    def _learn(self, task, n_outputs):
+        """Set `kernel_` to the best of all starts, count factorisations, return the last decomposition.
+
+        None where it is not one for all outputs, or where no output varies and there is nothing to learn.
+        """
+        task = task.of_varying_outputs()
+        if task is None:
+            return None
         found = learn_from_starts(
             task,
             optimizer=self.optimizer if callable(self.optimizer) else None,
@@ -528,7 +537,9 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         self.kernel_ = task.kernel.clone_with_theta(found.theta)
         self.n_decompositions_ += found.n_decompositions
         _warn_at_bounds(self.kernel_)
-        return found.decomposition
+        looked_at = depends_on_targets(len(task.X), self.method, self.rank, must_be_exact=self._must_be_exact)
+        is_of_all = task.Y.shape[1] == n_outputs or not looked_at
+        return found.decomposition if is_of_all else None
 
     @staticmethod
     def _print_step(n_rows, rank, step, theta, value, variances):

@@ -56,7 +56,7 @@ def greedy_landmarks(
         Seed of the subsets.
     dense_dual : bool, default=False
         Whether the lower bound comes from residuals at all rows (`SparseGreedy.tighten`), at O(n^2) for every
-        tenth more of landmarks, instead of from a second greedy choice. The latter, that of the source, is
+        fifth more of landmarks, instead of from a second greedy choice. The latter, that of the source, is
         weak for noisy, centred targets.
     report : callable, default=None
         report(n_rows=..., rank=..., gap=...) after every step.
@@ -77,7 +77,7 @@ def greedy_landmarks(
     next_look = 8
     while len(search.chosen) < largest and search.gap > gap and search.step(dual=not dense_dual):
         if dense_dual and len(search.chosen) >= next_look:
-            next_look = 1.1 * len(search.chosen)
+            next_look = 1.2 * len(search.chosen)
             search.tighten()
         if report is not None:
             report(n_rows=search.n, rank=len(search.chosen), gap=search.gap)

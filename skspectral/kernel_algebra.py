@@ -29,13 +29,15 @@ __all__ = ["contract", "evaluate"]
 
 # Step of the central difference for kernels of which only values are known.
 _STEP = 1e-5
+# Half squared lengths beyond which the rounding of |a|^2 + |b|^2 - 2ab, about eps times them, would be seen.
+_CANCELLING = 5e4
 
 
 def evaluate(kernel, X, Z=None):
     """Return a fresh K(X, Z), or K(X, X) for Z=None.
 
-    Functions of the squared distance are built by one GEMM and in place; everything else is
-    scikit-learn's own.
+    Functions of the squared distance are built by one GEMM and in place (from differences where the inputs
+    span hundreds of length scales); everything else is scikit-learn's own.
     """
     if isinstance(kernel, Sum):
         K = evaluate(kernel.k1, X, Z)
@@ -112,6 +114,8 @@ def _half_squared_distances(length_scale, X, Z=None):
     B = A if Z is None else (Z - centre) / length_scale
     half = 0.5 * np.einsum("ij,ij->i", A, A)
     half_B = half if Z is None else 0.5 * np.einsum("ij,ij->i", B, B)
+    if half_B.max(initial=0.0) > _CANCELLING:
+        return 0.5 * cdist(A, B, "sqeuclidean")
     D = A @ B.T
     np.subtract(half[:, None], D, out=D)
     D += half_B

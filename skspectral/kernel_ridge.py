@@ -12,7 +12,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .criteria import CRITERIA
 from .exceptions import LowRankWarning, warn_user
 from .gram import PAIRWISE_NAMES, make_gram
-from .low_rank import Decomposition, Problem, decompose, depends_on_targets, must_be_exact
+from .low_rank import (
+    Decomposition,
+    Problem,
+    check_rank,
+    decompose,
+    depends_on_targets,
+    must_be_exact,
+)
 from .progress import Progress
 from .sharing import decomposition
 from .solution import solve, solve_fixed, warn_of_vanished_noise
@@ -84,7 +91,7 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     alpha_ : float or ndarray of shape (n_targets,)
         The penalty used; infinite where the best model is a constant.
     dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        Weights of the kernel functions.
+        Weights of the kernel functions; in a model of low rank, of the kernel that its factor stands for.
     intercept_ : float or ndarray of shape (n_targets,)
         The constant; 0 with ``fit_intercept=False``.
     noise_variance_, signal_variance_ : float or ndarray of shape (n_targets,)
@@ -328,6 +335,7 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
 
     def _decompose(self, X, Y, weight, alphas):
         gram, n = self._gram, X.shape[0]
+        check_rank(self.method, self.rank, n)
         basis = np.ones((n, 1)) if self.fit_intercept else None
         other_uses = alphas is not None, not self.alpha_per_target and Y.shape[1] > 1
         rules = {"must_be_exact": must_be_exact(self.criterion, *other_uses), "selection": self.selection}

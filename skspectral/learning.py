@@ -81,7 +81,7 @@ def learn(task, theta, bounds, *, report=None):
     Parameters
     ----------
     task : Task
-        What is learned.
+        What is learned; all outputs vary.
     theta : ndarray of shape (p,)
         Start, in log units.
     bounds : ndarray of shape (p, 2)
@@ -92,11 +92,11 @@ def learn(task, theta, bounds, *, report=None):
     """
     starts, curvature, noise_ratio, n_calls = None, None, None, 0
     for rows in _levels(len(task.X)):
-        level = task if len(rows) == len(task.X) else task.subset(rows)
-        if level is not task and not level.varies:
+        level = task if len(rows) == len(task.X) else task.subset(rows).of_varying_outputs()
+        if level is None:
             continue  # these rows have nothing to learn from
         with threads_for(len(rows)):
-            objective = make_objective(level, noise_ratio)
+            objective = make_objective(level, task.is_single, noise_ratio)
             if starts is None:
                 starts = objective.starts(theta)
             descent, found, noise_ratio = _descend(

@@ -25,6 +25,7 @@ __all__ = [
     "Decomposition",
     "Problem",
     "certified_factor",
+    "check_rank",
     "decompose",
     "depends_on_targets",
     "evidence_bounds",
@@ -213,8 +214,7 @@ def decompose(problem, method, rank, *, must_be_exact=False, selection="pivots")
         (`greedy_landmarks`), at the latest at `rank`; "auto" then means "low_rank".
     """
     n = problem.X.shape[0]
-    if rank is not None and method != "exact" and rank > n:
-        raise ValueError(f"rank={rank} is larger than the number of rows, {n}. Use rank <= {n} or rank=None.")
+    check_rank(method, rank, n)
     if method != "exact":
         problem.gram.check(problem.X)
     if takes_factor(method, rank, selection):
@@ -248,6 +248,12 @@ def _if_definite(route, *args, **kwargs):
         return route(*args, **kwargs)
     except IndefiniteKernelError:
         return None
+
+
+def check_rank(method, rank, n):
+    """Refuse a rank that n rows cannot have."""
+    if rank is not None and method != "exact" and rank > n:
+        raise ValueError(f"rank={rank} is larger than the number of rows, {n}. Use rank <= {n} or rank=None.")
 
 
 def must_be_exact(criterion, *other_uses):

@@ -114,10 +114,16 @@ class Task:
             basis=None if self.basis is None else self.basis[keep],
         )
 
+    def of_varying_outputs(self):
+        """Return the task without outputs that are no more than mean functions, None if all are."""
+        rows = Rows.make(len(self.X), self.basis, self.weight)
+        varies = rows.standardise(self.Y)[0].any(axis=0)
+        return replace(self, Y=self.Y[:, varies]) if varies.any() else None
+
     @property
-    def varies(self):
-        """Whether any output is more than its mean functions."""
-        return bool(Rows.make(len(self.X), self.basis, self.weight).standardise(self.Y)[0].any())
+    def is_single(self):
+        """Whether it is about the evidence of one output, for which there is a `ResolventObjective`."""
+        return self.Y.shape[1] == 1 and self.criterion.name == "evidence" and self.variance_prior is None
 
     def decompose(self, theta):
         """Return the `Decomposition` at theta."""
@@ -315,7 +321,7 @@ class _FactorRoute:
         whole = task.criterion.name == "evidence" and task.variance_prior is None
         self.by_force = task.method == "low_rank"
         pays = self.by_force or (task.method == "auto" and len(task.X) >= _MANY)
-        self.open = pays and whole and bool(self.targets[1].any(axis=0).all())
+        self.open = pays and whole
         self.worth_another = _WORTH_ANOTHER
 
     def factor(self, kernel, g):
@@ -345,12 +351,9 @@ def _contract_factor(kernel, sensitivity, X, factor):
     return contract(kernel, to_landmarks, X, factor.landmarks) + contract(kernel, among, factor.landmarks)
 
 
-def make_objective(task, noise_ratio):
-    """Return the cheaper objective that fits a task; `noise_ratio` as in `SpectralObjective`."""
-    single = task.Y.shape[1] == 1 and task.criterion.name == "evidence" and task.variance_prior is None
-    if single and task.varies:
-        return ResolventObjective(task)
-    return SpectralObjective(task, noise_ratio)
+def make_objective(task, is_single, noise_ratio):
+    """Return the objective of a task, the same kind for all of its levels; see `SpectralObjective`."""
+    return ResolventObjective(task) if is_single else SpectralObjective(task, noise_ratio)
 
 
 def profiled_evidence(task, theta, eval_gradient):
@@ -364,7 +367,9 @@ def profiled_evidence(task, theta, eval_gradient):
     if not eval_gradient:
         return value
     if by_factor:
-        return value, -0.5 * SpectralObjective(task, solution.noise_ratio.min())(theta)[1]
+        varying, noise_ratio = task.of_varying_outputs(), solution.noise_ratio.min()
+        slope = np.zeros_like(theta) if varying is None else SpectralObjective(varying, noise_ratio)(theta)[1]
+        return value, -0.5 * slope
     _, G = solution.objective_and_sensitivity(task.criterion)
     return value, -0.5 * contract(task.kernel.clone_with_theta(theta), G, task.X)
 

@@ -92,6 +92,9 @@ class Rows:
         negligible = np.abs(Y).max(axis=0, initial=0.0) * _EPS * max(32.0, np.sqrt(len(Y)))
         basis_part = self.Q.T @ Y
         Y = Y - self.Q @ basis_part
+        left = self.Q.T @ Y  # what rounding of long sums left behind
+        Y -= self.Q @ left
+        basis_part += left
         scale = _root_mean_square(Y, self.n_free)
         varies = scale > negligible
         Z = np.divide(Y, scale, out=np.zeros_like(Y), where=varies)

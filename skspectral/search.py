@@ -17,6 +17,7 @@ from sklearn.utils.validation import _num_samples
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from .criteria import CRITERIA
+from .low_rank import CERTIFIED_WIDTH
 from .sharing import shared_decompositions
 
 __all__ = ["KernelSearchCV"]
@@ -328,13 +329,26 @@ def _criterion_scorer(estimator, X, y=None, sample_weight=None):
     """Return the criterion of a fitted estimator, summed over targets; rows and weights are those of fit."""
     last = _last_step(estimator)
     largest = np.finfo(np.float64).max  # of perfect fits, too, means and ranks are taken
-    value = _CriterionValue(np.clip(sum(result.value for result in last.tuning_), -largest, largest))
+    value = _CriterionValue(np.clip(_criterion_of(last), -largest, largest))
     noise, signal = np.asarray(last.noise_variance_), np.asarray(last.signal_variance_)
     ratio = [result.noise_ratio for result in last.tuning_]
     alpha = np.asarray(ratio if noise.ndim else ratio[0])
     evidence = getattr(last, "log_evidence_", getattr(last, "log_marginal_likelihood_value_", np.nan))
     value.tuned = dict(zip(_TUNED, (alpha, noise, signal, np.asarray(evidence)), strict=True))
     return value
+
+
+def _criterion_of(model):
+    """Return the criterion summed over targets; of a factor that is not certified, what is certain of it.
+
+    The evidence of a crude stand-in for a kernel may exceed that of the kernel.
+    """
+    value = sum(result.value for result in model.tuning_)
+    if model.criterion != "evidence":
+        return value
+    lower, upper = (float(np.sum(bound)) for bound in model.evidence_bounds_)
+    is_certified = upper - lower <= CERTIFIED_WIDTH * len(model.tuning_)
+    return value if is_certified else min(value, lower)
 
 
 def _tuned_values(out):

@@ -222,3 +222,27 @@ def test_targets_and_weights_need_not_be_dask_arrays():
     lazy = da.from_array(X, chunks=30)
     expected = clone(MODEL).fit(X, y, sample_weight=np.full(100, 0.5)).predict(X)
     assert close(clone(MODEL).fit(lazy, y.tolist(), sample_weight=0.5).predict(X), expected, 1e-9)
+
+
+@pytest.mark.parametrize("of_weights", ["frame", "dask", "numpy"])
+@pytest.mark.parametrize("of_y", ["frame", "dask", "numpy"])
+@pytest.mark.parametrize("of_X", ["frame", "dask"])
+def test_collections_of_every_kind_go_together(of_X, of_y, of_weights):
+    X, y = smooth(10, n=90)
+    w = np.random.default_rng(0).uniform(0.2, 1.0, 90)
+    frame, target = as_frame(X, y, 3)
+    weights = as_frame(X, w, 3)[1]
+    kinds = {
+        "frame": (frame, target, weights),
+        "dask": tuple(da.from_array(part, chunks=(40, *part.shape[1:])) for part in (X, y, w)),
+        "numpy": (X, y, w),
+    }
+    model = clone(MODEL).fit(kinds[of_X][0], kinds[of_y][1], sample_weight=kinds[of_weights][2])
+    assert close(model.coef_, clone(MODEL).fit(X, y, sample_weight=w).coef_, 1e-8)
+
+
+def test_predictions_of_one_dimension_are_refused():
+    X, y = smooth(11, n=60)
+    model = clone(MODEL).fit(X, y)
+    with pytest.raises(ValueError, match="two dimensions"):
+        model.predict(da.from_array(y, chunks=20))

@@ -352,6 +352,19 @@ def test_verbose_prints_a_line_for_every_step(capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.parametrize("method", ["auto", "low_rank"])
+def test_constant_outputs_have_no_part_in_learning(method):
+    X, y = smooth(7, n=1500)
+    constant = np.full(1500, 3.3)
+    alone = SpectralGPRegressor(RBF(1.0), method=method).fit(X, y)
+    beside = SpectralGPRegressor(RBF(1.0), method=method).fit(X, np.column_stack([y, constant]))
+    assert beside.kernel_.theta == pytest.approx(alone.kernel_.theta, abs=1e-3)
+    assert beside.noise_variance_ == pytest.approx([alone.noise_variance_, 0.0], rel=1e-3)
+    only = SpectralGPRegressor(RBF(1.0), method=method).fit(X, constant)
+    assert only.kernel_ == RBF(1.0)
+    assert only.noise_variance_ == 0.0
+
+
 def test_few_rows_may_have_nothing_to_learn_from():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (700, 1))

@@ -527,8 +527,38 @@ def test_leave_one_out_of_a_low_rank_model_is_that_of_its_matrix():
     mean, std = model.fit(X, y).loo_predict(return_std=True)
     Phi = model._decomposition.feature_map(make_gram(RBF(1.0)), X)
     expected = reference.leave_one_out(Phi @ Phi.T, y, model.noise_variance_, model.signal_variance_)
+    missed = model.signal_variance_ * (1.0 - (Phi**2).sum(axis=1))
     assert close(mean, expected[0], 1e-7)
-    assert close(std, np.sqrt(expected[1]), 1e-7)
+    assert close(std, np.sqrt(expected[1] + missed), 1e-7)
+    assert (std >= model.predict(X, return_std=True)[1] - 1e-9).all()
+
+
+@pytest.mark.parametrize("length", [1.0, 1e-3])
+def test_inputs_that_span_many_length_scales_are_no_error(length):
+    rng = np.random.default_rng(31)
+    t = 1.6e9 + np.sort(rng.uniform(0, 1e7, 300))[:, None]
+    y = np.sin(t[:, 0] / 5e5) + 0.1 * rng.normal(size=300)
+    exact, low = (
+        SpectralGPRegressor(RBF(length), optimizer=None, method=method).fit(t, y)
+        for method in ("exact", "low_rank")
+    )
+    assert low.log_marginal_likelihood_value_ == pytest.approx(exact.log_marginal_likelihood_value_, abs=1e-2)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e-8])
+def test_bounds_hold_for_kernels_that_are_almost_the_identity(scale):
+    X, y = smooth(32, n=150)
+    model = SpectralKernelRidge(kernel=RBF(scale), method="low_rank").fit(X, y)
+    K = np.eye(150)
+    dense = reference.reml(K, y, np.ones((150, 1)), model.noise_variance_, model.signal_variance_)
+    lower, upper = model.evidence_bounds_
+    assert lower - 1e-6 <= dense <= upper + 1e-6
+
+
+def test_a_rank_beyond_the_rows_is_refused_for_linear_kernels_too():
+    X, y = smooth(33, n=30)
+    with pytest.raises(ValueError, match="rank=31 is larger than the number of rows, 30"):
+        SpectralKernelRidge(kernel="linear", rank=31).fit(X, y)
 
 
 @pytest.mark.parametrize(

@@ -831,3 +831,14 @@ def test_a_search_can_be_watched(watch, printed, options, capsys):
     expected = KernelSearchCV(ours(), GRID, **options).fit(X, y)
     assert np.array_equal(search.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"])
     assert re.search(printed, capsys.readouterr().out)
+
+
+def test_crude_factors_are_ranked_by_what_is_certain_of_their_evidence():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (300, 2))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=300)
+    grid = [{"method": ["exact"]}, {"rank": [10, 50]}, {"selection": ["greedy"]}]
+    search = KernelSearchCV(SpectralKernelRidge(gamma=0.5), grid).fit(X, y)
+    assert search.best_params_ == {"method": "exact"}
+    exact = search.cv_results_["log_evidence"][0]
+    assert (search.cv_results_["mean_test_score"] <= exact + 1e-2).all()

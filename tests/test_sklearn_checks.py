@@ -26,7 +26,7 @@ PROCESSES = [
     SpectralGPRegressor(ConstantKernel() * Matern(nu=1.5) + WhiteKernel(), criterion="loo", optimizer=None),
     SpectralGPRegressor(inference="integrate"),
     SpectralGPRegressor(RBF() + DotProduct(), criterion="gcv", fit_intercept=False, optimizer=None),
-    SpectralGPRegressor(method="low_rank", selection="greedy"),
+    SpectralGPRegressor(method="low_rank", selection="greedy", optimizer=None),
 ]
 STREAMS = [
     StreamingSpectralRegressor(),

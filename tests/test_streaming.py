@@ -325,7 +325,9 @@ def test_rows_of_weight_zero_are_absent():
     assert with_zeros.n_samples_seen_ == seen
     assert alone.partial_fit(X, y, np.zeros(120)).n_samples_seen_ == seen
     with pytest.raises(ValueError, match="at least one"):
-        clone(model).partial_fit(X, y, np.zeros(120))
+        clone(model).fit(X, y, np.zeros(120))
+    with pytest.raises(ValueError, match="no rows of positive weight to choose landmarks from"):
+        clone(model).partial_fit(X, y, np.zeros(120)).predict(X)
 
 
 def test_agreeing_repetitions_warn():
@@ -420,6 +422,30 @@ def test_memory_does_not_grow_with_the_rows():
     tracemalloc.stop()
     assert kept < 1e6
     assert peak < 6 * 8 * 5000 * 50
+
+
+def test_statistics_can_be_summed():
+    X, y = smooth(31, n=90)
+    parts = [FeatureStatistics.from_rows(X[i::3], y[i::3, None]) for i in range(3)]
+    whole = FeatureStatistics.from_rows(X, y[:, None])
+    assert close(sum(parts).scatter, whole.scatter, 1e-12)
+    with pytest.raises(TypeError):
+        1 + parts[0]
+
+
+@pytest.mark.parametrize("n", [500, 20_000])
+def test_a_constant_target_has_no_noise(n):
+    X = np.random.default_rng(0).uniform(size=(n, 2))
+    model = StreamingSpectralRegressor(RBF(1.0), landmarks=20).fit(X, np.full(n, 3.3))
+    assert model.noise_variance_ == 0.0
+    assert model.predict(X[:5]) == pytest.approx(3.3)
+
+
+def test_a_first_chunk_may_be_absent():
+    X, y = smooth(32, n=60)
+    model = StreamingSpectralRegressor(RBF(1.0), landmarks=X[:10]).partial_fit(X, y, np.zeros(60))
+    assert model.n_samples_seen_ == 0
+    assert close(model.partial_fit(X, y).predict(X), clone(model).fit(X, y).predict(X), 1e-12)
 
 
 def test_the_greedy_choice_knows_of_the_intercept():

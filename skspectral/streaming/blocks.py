@@ -27,12 +27,11 @@ def as_blocks(X, y, sample_weight=None):
     y, sample_weight : dask collection, array-like or None
         Arrays are cut as X is; dataframes and series must have the partitions of X.
     """
-    if _is_frame(X):
-        if all(part is None or _is_frame(part) for part in (y, sample_weight)):
-            return _partitions(X, y, sample_weight)
-        X = X.to_dask_array(lengths=True)
-    elif _is_frame(y):
-        y = y.to_dask_array(lengths=True)
+    if _is_frame(X) and all(part is None or _is_frame(part) for part in (y, sample_weight)):
+        return _partitions(X, y, sample_weight)
+    X, y, sample_weight = (
+        part.to_dask_array(lengths=True) if _is_frame(part) else part for part in (X, y, sample_weight)
+    )
     X = _checked_array(X, "X").rechunk({1: -1})
     parts = [X, *(_cut_like(X, part, name) for part, name in ((y, "y"), (sample_weight, "sample_weight")))]
     columns = [[None] * X.numblocks[0] if part is None else part.to_delayed().ravel() for part in parts]
@@ -41,6 +40,8 @@ def as_blocks(X, y, sample_weight=None):
 
 def check_columns(estimator, X, reset):
     """Note or compare the number and the names of the columns of a dask collection."""
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, got a dask collection of shape {X.shape}.")
     like = X._meta if _is_frame(X) else np.empty((0, X.shape[1]))
     _check_feature_names(estimator, like, reset=reset)
     _check_n_features(estimator, like, reset=reset)

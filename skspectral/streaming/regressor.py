@@ -158,6 +158,8 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         self : StreamingSpectralRegressor
         """
         self._check_criterion()
+        if y is None:
+            raise ValueError("StreamingSpectralRegressor requires y to be passed, but the target y is None.")
         if blocks.is_dask(X):
             return self._fit_blocks(blocks.as_blocks(X, y, sample_weight), X, y)
         chunk, y_ndim = self._validated(X, y, sample_weight, reset=True)
@@ -186,7 +188,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         if blocks.is_dask(X):
             raise ValueError("partial_fit takes chunks in memory. Pass a dask collection to fit.")
         state = getattr(self, "_state", None)
-        chunk, y_ndim = self._validated(X, y, sample_weight, reset=state is None)
+        chunk, y_ndim = self._validated(X, y, sample_weight, reset=state is None, may_be_absent=True)
         if state is None:
             # refuses bad landmarks at once
             features = self._choose(chunk) if np.ndim(self.landmarks) else None
@@ -293,10 +295,10 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
                 f"Use one of {possible}."
             )
 
-    def _validated(self, X, y, sample_weight, reset):
+    def _validated(self, X, y, sample_weight, reset, may_be_absent=False):
         """Return the `Chunk` and the dimension of y."""
         X, y = validate_data(self, X, y, reset=reset, multi_output=True, y_numeric=True, dtype=np.float64)
-        absent = not reset and sample_weight is not None and not np.any(sample_weight)
+        absent = may_be_absent and sample_weight is not None and not np.any(sample_weight)
         weight = np.zeros(len(X)) if absent else check_weights(sample_weight, X)
         return Chunk.present(X, as_columns(y), weight), y.ndim
 
@@ -334,7 +336,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         features = self._choose(self._sample_blocks(all_blocks))
         statistics = blocks.total(all_blocks, features, self._report if self.verbose else None)
         if not statistics.n_rows:
-            raise ValueError("sample_weight is 0 for every row; at least one row needs a positive weight.")
+            raise ValueError("There are no rows of positive weight; at least one is needed.")
         return self._adopt(State(np.ndim(y), features, statistics), tune=True)
 
     def _adopt(self, state, tune=False):

@@ -80,8 +80,11 @@ class FeatureStatistics:
             return cls.nothing(Phi.shape[1], Y.shape[1])
         total = float((rows.sqrt_weight**2).sum())
         Z = np.concatenate([Phi, Y], axis=1)
-        mean = (rows.sqrt_weight[:, 0] ** 2) @ Z / total
-        Z -= mean
+        mean = 0.0
+        for _ in range(2):  # again for what rounding of a long sum left behind
+            left = (rows.sqrt_weight[:, 0] ** 2) @ Z / total
+            Z -= left
+            mean = mean + left
         Z *= rows.sqrt_weight
         return cls(
             int(rows.present.sum()),
@@ -116,6 +119,10 @@ class FeatureStatistics:
             self.scatter + other.scatter + (self.weight * share) * np.outer(d, d),
             self.n_features,
         )
+
+    def __radd__(self, other):
+        """Return self for `other` = 0, where `sum` starts."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
 
     @property
     def n_outputs(self):
