@@ -107,7 +107,8 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     tuning_ : tuple of TuningResult
         Status, value and number of evaluations for each output.
     evidence_bounds_ : tuple of two floats
-        Lower and upper bound on the log evidence of the exact kernel matrix at the tuned variances.
+        Lower and upper bound on the log evidence of the exact kernel matrix at the tuned variances, but
+        for rounding, which matters where the noise vanishes.
     rank_ : int
         Rank of the factor, or of the kernel matrix above rounding.
     spectrum_ : Spectrum

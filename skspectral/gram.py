@@ -93,6 +93,16 @@ class KernelGram(_OnRows):
         """Return K(X, Z)."""
         return evaluate(self.kernel, X, Z)
 
+    def columns(self, X, chosen):
+        """Return columns of K(X, X), with the white noise on its diagonal that K(X, Z) does not have."""
+        K = self.cross(X, X[chosen])
+        K[chosen, np.arange(len(chosen))] = self.kernel.diag(X[chosen])
+        return K
+
+    def block(self, X, chosen):
+        """Return the block of K(X, X) among the chosen rows."""
+        return evaluate(self.kernel, X[chosen])
+
     def diagonal(self, X):
         """Return the diagonal of K(X, X) without forming it."""
         return self.kernel.diag(X)

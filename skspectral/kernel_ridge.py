@@ -105,7 +105,8 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     tuning_ : tuple of TuningResult
         Status, value and number of evaluations for each target.
     evidence_bounds_ : tuple of two floats or ndarrays of shape (n_targets,)
-        Lower and upper bound on the log evidence of the exact kernel matrix at these variances.
+        Lower and upper bound on the log evidence of the exact kernel matrix at these variances, but for
+        rounding, which matters where the noise vanishes.
     rank_ : int
         Rank of the factor, or of the kernel matrix above rounding.
     spectrum_ : Spectrum

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from .descent import minimize_in_box
 from .kernel_parts import parameter_names
-from .low_rank import Decomposition
+from .low_rank import SMALLEST_N, Decomposition
 from .objectives import SpectralObjective, make_objective
 from .threads import threads_for
 
@@ -26,8 +26,6 @@ _FRACTION = 0.25
 _TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-9, 1e-5, 1e-3
 # The same where several starts are compared first.
 _LOOK_TOLERANCE = 1e-2
-# Rows from which a step is expensive enough to save on it.
-_MANY = 1000
 # How often the global search over g may send the descent on its way again.
 _MAX_ROUNDS = 4
 
@@ -134,7 +132,7 @@ def _descend(objective, starts, bounds, curvature, is_last, report):
 
 def _tolerance(objective):
     """Return a decrease that is not worth another step, where steps are expensive or factors approximate."""
-    is_rough = objective.route.open or len(objective.task.X) >= _MANY
+    is_rough = objective.route.open or len(objective.task.X) >= SMALLEST_N
     return _TOLERANCE_OF_MANY if is_rough else _TOLERANCE
 
 

@@ -29,7 +29,7 @@ from .factor_terms import FactorTerms
 from .factors import pivoted_cholesky
 from .gram import KernelGram
 from .kernel_algebra import contract, evaluate
-from .low_rank import Decomposition, Problem, decompose
+from .low_rank import SMALLEST_N, Decomposition, Problem, decompose
 from .resolvent import Resolvent
 from .rows import Rows
 from .solution import solve, tune
@@ -39,8 +39,6 @@ from .variances import VarianceBounds, VariancePrior
 
 __all__ = ["ResolventObjective", "SpectralObjective", "Task", "make_objective", "profiled_evidence"]
 
-# Rows from which factors of K pay.
-_MANY = 1000
 # Gain of the global search over g that sends the descent on its way again, for each output more where steps
 # used factors, whose values are that much off.
 _WORTH_ANOTHER, _WORTH_ANOTHER_WITH_FACTORS = 1e-3, 0.1
@@ -320,7 +318,7 @@ class _FactorRoute:
         self.targets = self.rows, *self.rows.standardise(task.Y)[:2]
         whole = task.criterion.name == "evidence" and task.variance_prior is None
         self.by_force = task.method == "low_rank"
-        pays = self.by_force or (task.method == "auto" and len(task.X) >= _MANY)
+        pays = self.by_force or (task.method == "auto" and len(task.X) >= SMALLEST_N)
         self.open = pays and whole
         self.worth_another = _WORTH_ANOTHER
 

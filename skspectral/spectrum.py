@@ -259,9 +259,11 @@ class Spectrum:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def resolution_sensitivity(self):
-        """Return d log(resolution)/dK = (uu' + QQ')/(s_max + |Q'KQ|), u the leading eigenvector, (n, n)."""
-        lead = np.column_stack([self.dense_U[:, -1], self.rows.Q])
-        return lead @ lead.T / (self.s[-1] + np.trace(self.rows.Q.T @ self.KQ))
+        """Return d log(resolution)/dK = (uu' + QMQ'/|M|)/(s_max + |M|), M = Q'KQ, u the last of U, (n, n)."""
+        Q, M = self.rows.Q, self.rows.Q.T @ self.KQ
+        size = np.linalg.norm(M)
+        lead = np.column_stack([self.dense_U[:, -1], Q @ (M / (size or 1.0))])
+        return lead @ np.column_stack([self.dense_U[:, -1], Q]).T / (self.s[-1] + size)
 
     def rotate(self, Y):
         """Return the targets Y (n, m) in the eigenbasis, O(n r m)."""

@@ -101,7 +101,7 @@ def test_cholesky_and_spectral_objectives_agree(kernel, bounds, weighted):
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("m", [1, 3])
 def test_factors_of_low_rank_give_the_dense_objective_and_gradient(m, intercept, weighted, monkeypatch):
-    monkeypatch.setattr("skspectral.objectives._MANY", 1)
+    monkeypatch.setattr("skspectral.objectives.SMALLEST_N", 1)
     for alternative in ("CHOLESKY", "SPECTRUM"):
         monkeypatch.setattr(f"skspectral.objectives._LARGEST_SHARE_OF_{alternative}", 1.0)
     monkeypatch.setattr("skspectral.objectives._TAU_SHARE", 1e-9)

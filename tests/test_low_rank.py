@@ -555,6 +555,16 @@ def test_bounds_hold_for_kernels_that_are_almost_the_identity(scale):
     assert lower - 1e-6 <= dense <= upper + 1e-6
 
 
+@pytest.mark.parametrize("kernel", [WhiteKernel(0.1), RBF(1.0) + WhiteKernel(0.1)], ids=str)
+def test_white_noise_inside_a_ridge_kernel_is_part_of_its_factor(kernel):
+    X, y = smooth(34, n=60)
+    exact, low = (
+        SpectralKernelRidge(0.5, kernel=kernel, method=method).fit(X, y) for method in ("exact", "low_rank")
+    )
+    assert low.log_evidence_ == pytest.approx(exact.log_evidence_, abs=1e-2)
+    assert low.loo_predict() == pytest.approx(exact.loo_predict(), abs=1e-2)
+
+
 def test_a_rank_beyond_the_rows_is_refused_for_linear_kernels_too():
     X, y = smooth(33, n=30)
     with pytest.raises(ValueError, match="rank=31 is larger than the number of rows, 30"):
