@@ -110,6 +110,7 @@ class Task:
             Y=self.Y[keep],
             weight=None if self.weight is None else self.weight[keep],
             basis=None if self.basis is None else self.basis[keep],
+            rank=None if self.rank is None else min(self.rank, len(keep)),
         )
 
     def of_varying_outputs(self):

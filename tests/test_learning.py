@@ -365,6 +365,15 @@ def test_constant_outputs_have_no_part_in_learning(method):
     assert only.noise_variance_ == 0.0
 
 
+@pytest.mark.parametrize("method", ["auto", "low_rank"])
+def test_a_rank_may_exceed_the_rows_that_come_first(method):
+    X, y = smooth(8, n=700)
+    gp = SpectralGPRegressor(RBF(1.0), method=method, rank=300).fit(X, y)
+    exact = SpectralGPRegressor(RBF(1.0), method="exact").fit(X, y)
+    assert gp.rank_ <= 300
+    assert gp.kernel_.theta == pytest.approx(exact.kernel_.theta, abs=0.05)
+
+
 def test_few_rows_may_have_nothing_to_learn_from():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (700, 1))
