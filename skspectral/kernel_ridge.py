@@ -106,7 +106,8 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         Status, value and number of evaluations for each target.
     evidence_bounds_ : tuple of two floats or ndarrays of shape (n_targets,)
         Lower and upper bound on the log evidence of the exact kernel matrix at these variances, but for
-        rounding, which matters where the noise vanishes.
+        rounding, which matters where the noise vanishes. For a given rank, or a greedy choice, from the
+        trace of what the factor misses alone, and wide; otherwise from one look at all of the kernel.
     rank_ : int
         Rank of the factor, or of the kernel matrix above rounding.
     spectrum_ : Spectrum
