@@ -62,7 +62,7 @@ _NOT_THE_USER = ("skspectral", "sklearn", "joblib")
 
 
 def warn_user(message, category):
-    """Warn at the line of the user's code that led here, however deep we are."""
+    """Warn at the line of the user's code that led here, however deep we are (not through a thread pool)."""
     frame, depth = inspect.currentframe(), 1
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_THE_USER:
         frame, depth = frame.f_back, depth + 1

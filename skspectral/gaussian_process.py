@@ -363,7 +363,9 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         """Return the log (restricted) evidence, summed over outputs: of the fit, or maximised at any theta.
 
         At a given theta the variances are those of the largest evidence within their bounds, whatever the
-        `criterion` and the priors of the fit. The kernel matrix is formed, except with ``method="low_rank"``.
+        `criterion` and the priors of the fit. The kernel matrix is formed, except with ``method="low_rank"``,
+        whose gradient takes the smallest noise that rounding resolves as fixed. Constant outputs make it
+        infinite.
 
         Parameters
         ----------

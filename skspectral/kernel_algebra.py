@@ -130,6 +130,8 @@ def _direction_sums(W, length_scale, X, Z=None):
     centre = (X if Z is None else Z).mean(axis=0)
     A = (X - centre) / length_scale
     B = A if Z is None else (Z - centre) / length_scale
+    if 0.5 * np.einsum("ij,ij->i", B, B).max(initial=0.0) > _CANCELLING:
+        return np.array([np.vdot(W, np.subtract.outer(a, b) ** 2) for a, b in zip(A.T, B.T, strict=True)])
     WB = W @ B
     return W.sum(axis=1) @ A**2 + W.sum(axis=0) @ B**2 - 2.0 * np.einsum("ik,ik->k", A, WB)
 

@@ -20,7 +20,14 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-__all__ = ["KernelParts", "default_kernel", "parameter_names", "parameters_at_bounds", "split_kernel"]
+__all__ = [
+    "KernelParts",
+    "default_kernel",
+    "has_white_noise",
+    "parameter_names",
+    "parameters_at_bounds",
+    "split_kernel",
+]
 
 _ANYTHING = (0.0, np.inf)
 
@@ -152,6 +159,12 @@ def default_kernel(X, weight):
     centred = X - np.average(X, axis=0, weights=weight)
     length = float(np.sqrt(np.average(centred**2, axis=0, weights=weight).sum())) or 1.0
     return RBF(length, (1e-3 * length, 1e3 * length))
+
+
+def has_white_noise(kernel):
+    """Return whether white noise is anywhere inside a kernel."""
+    parts = [kernel, *kernel.get_params(deep=True).values()]
+    return any(isinstance(part, WhiteKernel) for part in parts)
 
 
 def parameters_at_bounds(kernel):

@@ -123,6 +123,8 @@ class Decomposition:
         None for the kernel matrix itself.
     tau : float
         Trace of what the factor misses; 0 for the kernel matrix itself.
+    missed : ndarray of shape (n,) or None
+        What the factor misses of k(x, x) at the rows.
     evidence_bounds : tuple of ndarray or None
         Bounds on the log evidence of the exact matrix at the given or tuned variances.
     certified_at : tuple of ndarray or None
@@ -132,6 +134,7 @@ class Decomposition:
     spectrum: Spectrum
     feature_map: FeatureMap | None = None
     tau: float = 0.0
+    missed: np.ndarray | None = None
     evidence_bounds: tuple | None = None
     certified_at: tuple | None = None
 
@@ -302,7 +305,8 @@ def greedy_factor(problem, rank, random_state=0):
 
 def _from_factor(problem, factor):
     spectrum = Spectrum.from_factor(factor.Phi, problem.basis, problem.weight, is_exact=False)
-    return Decomposition(spectrum, factor.feature_map, factor.tau)
+    missed = problem.gram.diagonal(problem.X) - np.einsum("ij,ij->i", factor.Phi, factor.Phi)
+    return Decomposition(spectrum, factor.feature_map, factor.tau, np.maximum(missed, 0.0))
 
 
 def _fits_in_memory(n):

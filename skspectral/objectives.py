@@ -29,6 +29,7 @@ from .factor_terms import FactorTerms
 from .factors import pivoted_cholesky
 from .gram import KernelGram
 from .kernel_algebra import contract, evaluate
+from .kernel_parts import has_white_noise
 from .low_rank import SMALLEST_N, Decomposition, Problem, decompose
 from .resolvent import Resolvent
 from .rows import Rows
@@ -347,7 +348,12 @@ class _FactorRoute:
 def _contract_factor(kernel, sensitivity, X, factor):
     """Return dF/dtheta from the derivatives by K(X, Z) and K(Z, Z)."""
     to_landmarks, among = sensitivity
-    return contract(kernel, to_landmarks, X, factor.landmarks) + contract(kernel, among, factor.landmarks)
+    Z = factor.landmarks
+    slope = contract(kernel, to_landmarks, X, Z) + contract(kernel, among, Z)
+    if has_white_noise(kernel):  # columns of K(X, X) have it where rows are landmarks, K(X, Z) does not
+        at_landmarks = np.diag(to_landmarks[factor.pivots, np.arange(factor.rank)])
+        slope += contract(kernel, at_landmarks, Z) - contract(kernel, at_landmarks, Z, Z)
+    return slope
 
 
 def make_objective(task, is_single, noise_ratio):

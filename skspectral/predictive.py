@@ -98,11 +98,8 @@ class Predictive:
 
     def missed_variance(self):
         """Return what the features miss of k(x, x) at the training rows, (n,): 0 without features."""
-        feature_map = self.decomposition.feature_map
-        if feature_map is None:
-            return np.zeros(len(self.X_train))
-        features = feature_map(self.gram, self.X_train)
-        return np.maximum(self.gram.diagonal(self.X_train) - (features**2).sum(axis=1), 0.0)
+        missed = self.decomposition.missed
+        return np.zeros(len(self.X_train)) if missed is None else missed
 
     def _cross(self, X):
         """Return what the coefficients multiply, kernel values or features, and mean functions or None."""

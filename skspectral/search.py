@@ -2,6 +2,7 @@
 
 import copy
 import numbers
+from contextlib import nullcontext
 
 import joblib
 import numpy as np
@@ -14,11 +15,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from .criteria import CRITERIA
 from .low_rank import CERTIFIED_WIDTH
 from .sharing import shared_decompositions
+from .threads import at_most, available_threads
 
 __all__ = ["KernelSearchCV"]
 
@@ -164,8 +165,8 @@ class KernelSearchCV(BaseSearchCV):
         # Threads, not processes: they share decompositions, and LAPACK leaves them free to run.
         with parallel_config(backend="threading"):
             n_jobs = joblib.effective_n_jobs(self.n_jobs)
-            run._n_kept = run._n_splits_kept(X, y, params) + n_jobs  # beside them those under way
-            with threadpool_limits(_blas_threads(n_jobs), user_api="blas"):
+            run._n_kept = run._n_splits_kept(X, y, params) + run._n_under_way(X, n_jobs)
+            with _share_of_threads(n_jobs):
                 super(KernelSearchCV, run).fit(X, y, **params)
         if self.cv is None:
             # candidates were ranked by the criterion, but `score` is about the rows it is given
@@ -181,8 +182,12 @@ class KernelSearchCV(BaseSearchCV):
     def _n_splits_kept(self, X, y, params):
         """Return of how many splits decompositions are kept, each of which comes round for every alpha."""
         split_params = self._get_routed_params_for_fit(params).splitter.split
-        n_fitting = _BYTES_KEPT // (8 * max(1, _num_samples(X)) ** 2)
-        return min(self.cv.get_n_splits(X, y, **split_params), max(_SPLITS_KEPT, n_fitting))
+        return min(self.cv.get_n_splits(X, y, **split_params), max(_SPLITS_KEPT, _n_fitting(X)))
+
+    @staticmethod
+    def _n_under_way(X, n_jobs):
+        """Return how many decompositions jobs may be at: one each, and some for one that comes late."""
+        return n_jobs if n_jobs == 1 else n_jobs + min(3 * n_jobs, _n_fitting(X))
 
     @property
     def _has_folds(self):
@@ -277,12 +282,14 @@ class KernelSearchCV(BaseSearchCV):
             _check_one_criterion({last.criterion for last in lasts})
 
 
-def _blas_threads(n_jobs):
-    """Return every job's share of the threads that BLAS uses now; None leaves them to a single job."""
-    if n_jobs == 1:
-        return None
-    now = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
-    return max(1, min(now, default=1) // n_jobs)
+def _n_fitting(X):
+    """Return how many decompositions fit into the bytes that may be kept."""
+    return _BYTES_KEPT // (8 * max(1, _num_samples(X)) ** 2)
+
+
+def _share_of_threads(n_jobs):
+    """Return a context in which BLAS uses a job's share of its threads; a single job has all of them."""
+    return nullcontext() if n_jobs == 1 else at_most(max(1, available_threads() // n_jobs))
 
 
 def _last_step(estimator):
@@ -341,9 +348,11 @@ def _criterion_scorer(estimator, X, y=None, sample_weight=None):
 def _criterion_of(model):
     """Return the criterion summed over targets; of a factor that is not certified, what is certain of it.
 
-    The evidence of a crude stand-in for a kernel may exceed that of the kernel.
+    The evidence of a crude stand-in for a kernel may exceed that of the kernel. Constant targets, which any
+    kernel explains perfectly, have no part in it beside others.
     """
-    value = sum(result.value for result in model.tuning_)
+    values = [result.value for result in model.tuning_]
+    value = sum(v for v in values if v < np.inf) if min(values) < np.inf else np.inf
     if model.criterion != "evidence":
         return value
     lower, upper = (float(np.sum(bound)) for bound in model.evidence_bounds_)

@@ -179,7 +179,7 @@ class Spectrum:
         s, V = s[: len(s) - rows.n_mean], V[:, : len(s) - rows.n_mean]
         s = s if size > 0 else np.zeros_like(s)
         bound = max(s.max(initial=0.0), 0.0) + np.linalg.norm(rows.Q.T @ KQ)  # on the spectrum of K
-        resolution = _resolution(s, bound, len(block), eps)
+        resolution = _resolution(s, bound, len(block), eps, size)
         U = V if whole else _scatter_rows(V, rows.present)
         return cls(np.where(s > resolution, s, 0.0), U, 0, resolution, rows, KQ)
 
@@ -370,7 +370,7 @@ def _divided(dual, root):
     return np.divide(dual, root, out=np.zeros_like(dual), where=root > 0)
 
 
-def _resolution(s, bound, n, eps):
+def _resolution(s, bound, n, eps, size):
     """Return the size below which eigenvalues are rounding; refuse what rounding does not explain.
 
     n eps times a bound on the spectrum is the error of the decomposition. Entries of K may carry more
@@ -380,7 +380,8 @@ def _resolution(s, bound, n, eps):
     smallest = s.min(initial=0.0)
     if -smallest > np.sqrt(eps) * bound:
         raise IndefiniteKernelError(smallest, np.sqrt(eps) * bound)
-    return max(n * eps * bound, -smallest)
+    # eps |K|_F is what entries in float32 may be off in all
+    return max(n * _EPS * bound, 0.0 if eps == _EPS else eps * size, -smallest)
 
 
 def _scatter_rows(V, present):

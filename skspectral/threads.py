@@ -7,41 +7,68 @@ and six times as long where factors of low rank do the work.
 """
 
 import threading
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["threads_for"]
+__all__ = ["at_most", "available_threads", "threads_for"]
 
 # Entries of a matrix up to which steps that mix both libraries run on one thread.
 _ONE_THREAD_UP_TO = 5000**2
 
 
-class _OneThread:
-    """A context in which BLAS uses one thread, until the last of those inside has left.
+class _Limits:
+    """Limits on the threads of BLAS that overlap: the smallest holds, and the last to leave lifts them all.
 
     A limit of threadpoolctl holds for the process and puts back what it found. Where fits overlap in
     threads, the second would find the first one's limit, and leave it behind.
     """
 
     def __init__(self):
-        self._lock, self._inside, self._controller, self._limit = threading.Lock(), 0, None, None
+        self._lock, self._active, self._controller, self._outermost = threading.RLock(), [], None, None
+        self._before = None
 
-    def __enter__(self):
+    def enter(self, limit):
         with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._controller = self._controller or ThreadpoolController()
-                self._limit = self._controller.limit(limits=1, user_api="blas")
+            self._controller = self._controller or ThreadpoolController()
+            if not self._active:
+                self._before = self._now()
+                self._outermost = self._controller.limit(limits=limit, user_api="blas")
+            elif limit < min(self._active):
+                self._controller.limit(limits=limit, user_api="blas")
+            self._active.append(limit)
 
-    def __exit__(self, *_):
+    def leave(self, limit):
         with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                self._limit.restore_original_limits()
+            self._active.remove(limit)
+            if self._active:
+                self._controller.limit(limits=min(self._active), user_api="blas")
+            else:
+                self._outermost.restore_original_limits()
+
+    def available(self):
+        """Return how many threads BLAS has without these limits."""
+        with self._lock:
+            self._controller = self._controller or ThreadpoolController()
+            return self._before if self._active else self._now()
+
+    def _now(self):
+        pools = self._controller.info()
+        return min((pool["num_threads"] for pool in pools if pool["user_api"] == "blas"), default=1)
 
 
-_one_thread = _OneThread()
+_limits = _Limits()
+available_threads = _limits.available
+
+
+@contextmanager
+def at_most(limit):
+    """A context in which BLAS uses at most so many threads."""
+    _limits.enter(limit)
+    try:
+        yield
+    finally:
+        _limits.leave(limit)
 
 
 def threads_for(n, rank=None):
@@ -49,4 +76,4 @@ def threads_for(n, rank=None):
 
     On a matrix of n x n entries, or of n x rank where a factor stands in for it.
     """
-    return nullcontext() if n * (n if rank is None else rank) > _ONE_THREAD_UP_TO else _one_thread
+    return nullcontext() if n * (n if rank is None else rank) > _ONE_THREAD_UP_TO else at_most(1)

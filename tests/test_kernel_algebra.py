@@ -73,3 +73,14 @@ def test_contraction_between_two_sets_equals_differences(kernel, inputs, rng):
 def test_a_kernel_without_free_parameters_has_an_empty_gradient(inputs):
     X, _ = inputs
     assert contract(RBF(1.0, "fixed"), np.eye(len(X)), X).shape == (0,)
+
+
+@pytest.mark.parametrize("span", [1.0, 1e6, 3e8])
+@pytest.mark.parametrize("kernel", [RBF(1.0), Matern(1.0, nu=2.5), RationalQuadratic(1.0, 1.0)], ids=str)
+def test_derivatives_survive_inputs_that_span_many_length_scales(kernel, span, rng):
+    bursts = np.linspace(0, span, 8)[:, None]
+    X = (bursts + rng.uniform(0, 2, (8, 5))).reshape(-1, 1)
+    G = rng.normal(size=(40, 40))
+    G = G + G.T
+    tensor = kernel(X, eval_gradient=True)[1]
+    assert np.allclose(contract(kernel, G, X), np.einsum("ij,ijk->k", G, tensor), rtol=1e-6)

@@ -374,6 +374,16 @@ def test_a_rank_may_exceed_the_rows_that_come_first(method):
     assert gp.kernel_.theta == pytest.approx(exact.kernel_.theta, abs=0.05)
 
 
+def test_factors_know_the_slope_of_white_noise_inside_a_kernel():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (150, 1))
+    y = np.sin(2 * X[:, 0]) + 0.05 * rng.normal(size=150) * np.sqrt(1 + X[:, 0] ** 2)
+    kernel = RBF(1.0) + DotProduct(1.0, "fixed") * WhiteKernel(0.05)
+    exact, low = (SpectralGPRegressor(kernel, method=method).fit(X, y) for method in ("exact", "low_rank"))
+    assert low.kernel_.theta == pytest.approx(exact.kernel_.theta, abs=0.05)
+    assert low.log_marginal_likelihood_value_ == pytest.approx(exact.log_marginal_likelihood_value_, abs=0.05)
+
+
 def test_few_rows_may_have_nothing_to_learn_from():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (700, 1))

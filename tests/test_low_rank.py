@@ -729,3 +729,24 @@ def test_a_factor_stops_at_the_trace_it_needs():
         factor = factors.pivoted_cholesky(make_gram(RBF(0.3)), X, tau=tau)
         shorter = factors.pivoted_cholesky(make_gram(RBF(0.3)), X, rank=max(1, factor.rank - 1))
         assert factor.tau <= tau < shorter.tau
+
+
+def test_float32_is_trusted_to_its_rounding_and_no_less():
+    X, y = smooth(44, n=300)
+    K = make_gram(RBF(1.0)).square(X).astype(np.float32)
+    single, double = (
+        SpectralGPRegressor("precomputed", method="exact").fit(matrix, y) for matrix in (K, K.astype(float))
+    )
+    assert single.log_marginal_likelihood_value_ == pytest.approx(
+        double.log_marginal_likelihood_value_, abs=1e-2
+    )
+
+
+def test_leave_one_out_spreads_do_not_count_white_noise_twice():
+    X, y = smooth(45, n=80, p=1)
+    kernel = (RBF(1.0, "fixed") + WhiteKernel(0.1, "fixed")) ** 2
+    exact, low = (
+        SpectralGPRegressor(kernel, method=method).fit(X, y).loo_predict(return_std=True)[1]
+        for method in ("exact", "low_rank")
+    )
+    assert close(low, exact, 1e-2)

@@ -842,3 +842,15 @@ def test_crude_factors_are_ranked_by_what_is_certain_of_their_evidence():
     assert search.best_params_ == {"method": "exact"}
     exact = search.cv_results_["log_evidence"][0]
     assert (search.cv_results_["mean_test_score"] <= exact + 1e-2).all()
+
+
+def test_constant_targets_do_not_hide_the_others():
+    rng = np.random.default_rng(2)
+    inputs = rng.uniform(-3, 3, (150, 2))
+    targets = np.column_stack([np.sin(2 * inputs[:, 0]) + 0.2 * rng.normal(size=150), np.full(150, 2.5)])
+    grid = {"gamma": [1e-3, 0.1, 1.0, 100.0]}
+    alone, beside = (
+        KernelSearchCV(SpectralKernelRidge(), grid).fit(inputs, each) for each in (targets[:, :1], targets)
+    )
+    assert beside.best_params_ == alone.best_params_
+    assert beside.best_score_ == pytest.approx(alone.best_score_)

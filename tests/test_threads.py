@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skspectral import KernelSearchCV, SpectralGPRegressor, SpectralKernelRidge, Spectrum
-from skspectral.threads import threads_for
+from skspectral.threads import at_most, available_threads, threads_for
 
 
 def blas_threads():
@@ -61,6 +61,18 @@ def test_limits_of_threads_that_overlap_are_lifted_by_the_last():
         first.__exit__(None, None, None)
         assert set(blas_threads()) == {1}
         second.__exit__(None, None, None)
+        assert blas_threads() == before
+
+
+def test_the_smallest_of_several_limits_holds():
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        with at_most(2):
+            assert available_threads() == min(before)
+            with threads_for(10):
+                assert set(blas_threads()) == {1}
+                assert available_threads() == min(before)
+            assert set(blas_threads()) == {2}
         assert blas_threads() == before
 
 
