@@ -17,7 +17,7 @@ Memory is the peak of a process of its own. Test errors are root mean squares ov
 three data sets, against the noisy targets and against the function behind them; each should be no larger than
 the peer's, to the last digit.
 
-Run `python -m benchmarks.bench_scale` (about 12 minutes), or with `--fast` for a smoke run.
+Run `python -m benchmarks.bench_scale` (about 9 minutes, 10 with the data), or with `--fast` for a smoke run.
 """
 
 import argparse
