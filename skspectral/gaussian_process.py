@@ -279,12 +279,10 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
         X = self._validated(X)
-        if return_cov:
-            found = self._predictive.mean_and_covariance(X, self._joint_prior(X), include_noise)
-        elif return_std:
-            found = self._predictive.mean_and_std(X, self._prior(X, K_test_diag), include_noise)
-        else:
+        if not (return_std or return_cov):
             return _squeeze_single(self._predictive.mean(X))
+        prior = self._joint_prior(X) if return_cov else self._prior(X, K_test_diag)
+        found = self._predictive.mean_and_spread(X, prior, include_noise)
         return tuple(_squeeze_single(part) for part in found)
 
     def predict_interval(self, X, coverage=0.95, include_noise=True, K_test_diag=None):

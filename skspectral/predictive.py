@@ -57,30 +57,22 @@ class Predictive:
         """Return means (n_new, m)."""
         return self._mean(*self._cross(X))
 
-    def mean_and_std(self, X, prior, include_noise):
-        """Return means and standard deviations, (n_new, m) both."""
+    def mean_and_spread(self, X, prior, include_noise):
+        """Return means and standard deviations (n_new, m), or joint covariances (n_new, n_new, m)."""
+        joint = np.ndim(prior) == 2
         mean, basis, geometry = self._at(X, prior)
         if self.averaged is not None:
-            return mean, self.averaged.std(geometry, basis, include_noise)
+            spread = self.averaged.covariance if joint else self.averaged.std
+            return mean, spread(geometry, basis, include_noise)
         variance = self.solution.predictive_variance(*geometry)
         if include_noise:
-            variance += self.solution.noise_var
-        return mean, np.sqrt(variance)
-
-    def mean_and_covariance(self, X, prior, include_noise):
-        """Return means (n_new, m) and joint covariances (n_new, n_new, m)."""
-        mean, basis, geometry = self._at(X, prior)
-        if self.averaged is not None:
-            return mean, self.averaged.covariance(geometry, basis, include_noise)
-        covariance = self.solution.predictive_variance(*geometry)
-        if include_noise:
-            covariance += self.solution.noise_var * np.eye(len(mean))[..., None]
-        return mean, covariance
+            variance += self.solution.noise_var * (np.eye(len(mean))[..., None] if joint else 1.0)
+        return mean, variance if joint else np.sqrt(variance)
 
     def interval(self, X, prior, coverage, include_noise):
         """Return the ends of intervals with equal tails, (n_new, m) both."""
         if self.averaged is None:
-            return normal_interval(*self.mean_and_std(X, prior, include_noise), coverage)
+            return normal_interval(*self.mean_and_spread(X, prior, include_noise), coverage)
         _, basis, geometry = self._at(X, prior)
         return self.averaged.interval(geometry, basis, coverage, include_noise)
 
@@ -89,7 +81,7 @@ class Predictive:
         if self.averaged is not None:
             _, basis, geometry = self._at(X, prior)
             return self.averaged.sample(geometry, basis, include_noise, n_samples, rng)
-        mean, covariance = self.mean_and_covariance(X, prior, include_noise)
+        mean, covariance = self.mean_and_spread(X, prior, include_noise)
         draws = [
             rng.multivariate_normal(mean[:, j], covariance[..., j], n_samples, check_valid="ignore").T
             for j in range(mean.shape[1])

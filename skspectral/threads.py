@@ -8,6 +8,7 @@ and six times as long where factors of low rank do the work.
 
 import threading
 from contextlib import contextmanager, nullcontext
+from functools import cached_property
 
 from threadpoolctl import ThreadpoolController
 
@@ -25,12 +26,15 @@ class _Limits:
     """
 
     def __init__(self):
-        self._lock, self._active, self._controller, self._outermost = threading.RLock(), [], None, None
-        self._before = None
+        self._lock, self._active = threading.Lock(), []
+        self._outermost, self._before = None, None
+
+    @cached_property
+    def _controller(self):
+        return ThreadpoolController()
 
     def enter(self, limit):
         with self._lock:
-            self._controller = self._controller or ThreadpoolController()
             if not self._active:
                 self._before = self._now()
                 self._outermost = self._controller.limit(limits=limit, user_api="blas")
@@ -49,7 +53,6 @@ class _Limits:
     def available(self):
         """Return how many threads BLAS has without these limits."""
         with self._lock:
-            self._controller = self._controller or ThreadpoolController()
             return self._before if self._active else self._now()
 
     def _now(self):
