@@ -43,8 +43,8 @@ from skspectral import (
     SpectralKernelRidge,
     StreamingSpectralRegressor,
 )
-from skspectral.gram import make_gram
-from skspectral.greedy import greedy_landmarks
+from skspectral.kernels.gram import make_gram
+from skspectral.linalg.greedy import greedy_landmarks
 
 from . import harness, peers
 

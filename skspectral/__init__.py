@@ -2,7 +2,6 @@
 
 from importlib.metadata import version
 
-from .averaging import VariancePosterior
 from .datasets import load_motorcycle
 from .displays import (
     CalibrationDisplay,
@@ -12,16 +11,10 @@ from .displays import (
     PredictionBandDisplay,
     SpectrumDisplay,
 )
-from .exceptions import (
-    DegenerateCriterionWarning,
-    IndefiniteKernelError,
-    KernelBoundWarning,
-    LowRankWarning,
-    RankDeficientBasisWarning,
-    RepeatedObservationsWarning,
-)
-from .gaussian_process import SpectralGPRegressor
-from .kernel_ridge import SpectralKernelRidge
+from .inference.averaging import VariancePosterior
+from .inference.tuning import TuningResult
+from .inference.uncertainty import VarianceUncertainty
+from .linalg.spectrum import Spectrum
 from .metrics import (
     interval_coverage,
     interval_coverage_scorer,
@@ -35,11 +28,18 @@ from .metrics import (
     neg_mean_log_loss,
     neg_mean_standardized_log_loss,
 )
+from .models.gaussian_process import SpectralGPRegressor
+from .models.kernel_ridge import SpectralKernelRidge
 from .search import KernelSearchCV
-from .spectrum import Spectrum
 from .streaming import FeatureStatistics, StreamingSpectralRegressor
-from .tuning import TuningResult
-from .uncertainty import VarianceUncertainty
+from .support.exceptions import (
+    DegenerateCriterionWarning,
+    IndefiniteKernelError,
+    KernelBoundWarning,
+    LowRankWarning,
+    RankDeficientBasisWarning,
+    RepeatedObservationsWarning,
+)
 
 __version__ = version("skspectral")
 

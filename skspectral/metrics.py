@@ -19,7 +19,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, check_consistent_length
 
-from .uncertainty import check_coverage, normal_interval
+from .support.intervals import check_coverage, normal_interval
 
 __all__ = [
     "interval_coverage",

@@ -17,9 +17,9 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples
 
 from .criteria import CRITERIA
-from .low_rank import CERTIFIED_WIDTH
-from .sharing import shared_decompositions
-from .threads import at_most, available_threads
+from .decomposition.decompose import CERTIFIED_WIDTH
+from .decomposition.sharing import shared_decompositions
+from .support.threads import at_most, available_threads
 
 __all__ = ["KernelSearchCV"]
 

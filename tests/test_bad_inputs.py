@@ -195,7 +195,7 @@ def test_alpha_is_checked_before_the_decomposition(monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("decomposed in vain")
 
-    monkeypatch.setattr("skspectral.spectrum.eigh", refuse)
+    monkeypatch.setattr("skspectral.linalg.spectrum.eigh", refuse)
     with pytest.raises(ValueError, match="must be positive"):
         ridge(alpha=-1.0).fit(X, y)
 
@@ -251,7 +251,7 @@ def test_only_outputs_that_exist_are_exported(output):
 
 
 def test_more_rows_than_lapack_can_count_are_refused_before_the_matrix_is_made(monkeypatch):
-    monkeypatch.setattr("skspectral.low_rank._LARGEST_DENSE", 10)
+    monkeypatch.setattr("skspectral.decomposition.decompose._LARGEST_DENSE", 10)
     with pytest.raises(ValueError, match=r"11 rows.*32 bits.*method='low_rank'"):
         SpectralKernelRidge(method="exact").fit(np.ones((11, 1)), np.arange(11.0))
 

@@ -199,7 +199,7 @@ def test_trial_values_come_in_batches():
 
 def test_evidence_updates_of_cawley_and_talbot_rest_at_the_optimum():
     """gamma/(2 E_W) and (n-gamma)/(2 E_D) are the precisions at the optimum of the evidence."""
-    from skspectral.solution import solve
+    from skspectral.inference.solution import solve
 
     rng = np.random.default_rng(4)
     X = rng.uniform(-3, 3, (60, 1))

@@ -17,9 +17,9 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-import skspectral.spectrum
+import skspectral.linalg.spectrum
 from skspectral import SpectralGPRegressor
-from skspectral.kernel_parts import split_kernel
+from skspectral.kernels.parts import split_kernel
 
 both_intercepts = pytest.mark.parametrize("fit_intercept", [True, False])
 both_weightings = pytest.mark.parametrize("weighted", [True, False])
@@ -260,11 +260,11 @@ def test_integer_weights_are_repeated_rows(fit_intercept):
 def test_one_fit_is_one_eigendecomposition_whatever_the_number_of_outputs(m, monkeypatch):
     calls = []
 
-    def counted(*args, original=skspectral.spectrum.eigh, **kwargs):
+    def counted(*args, original=skspectral.linalg.spectrum.eigh, **kwargs):
         calls.append(args[0].shape)
         return original(*args, **kwargs)
 
-    monkeypatch.setattr("skspectral.spectrum.eigh", counted)
+    monkeypatch.setattr("skspectral.linalg.spectrum.eigh", counted)
     X, y = smooth(9, n=30, m=m)
     model = process().fit(X, y)
     model.predict(X, return_std=True)

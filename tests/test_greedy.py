@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from problems import smooth
 from sklearn.gaussian_process.kernels import RBF
 
-from skspectral import factors
-from skspectral.gram import make_gram
-from skspectral.greedy import SparseGreedy, greedy_landmarks
+from skspectral.kernels.gram import make_gram
+from skspectral.linalg import factors
+from skspectral.linalg.greedy import SparseGreedy, greedy_landmarks
 
 
 def ridge_minimum(K, Y, g):

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skspectral.kernel_algebra import contract, evaluate
+from skspectral.kernels.algebra import contract, evaluate
 
 ARD = [0.7, 1.3, 2.9]
 KERNELS = [

@@ -284,7 +284,7 @@ def test_a_linear_kernel_with_more_rows_than_columns_never_makes_an_n_by_n_matri
         raise AssertionError("an n x n matrix was asked for")
 
     monkeypatch.setattr(Spectrum, "from_gram", refuse)
-    monkeypatch.setattr("skspectral.gram.pairwise_kernels", refuse)
+    monkeypatch.setattr("skspectral.kernels.gram.pairwise_kernels", refuse)
     model = SpectralKernelRidge(kernel="linear", **common).fit(form(X), y, weight)
     assert model.spectrum_.U.shape == (40, 3)
     for name in ("alpha_", "log_evidence_", "noise_variance_", "effective_dof_", "intercept_", "dual_coef_"):

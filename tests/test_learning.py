@@ -23,12 +23,13 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skspectral import DegenerateCriterionWarning, KernelBoundWarning, SpectralGPRegressor, learning
+from skspectral import DegenerateCriterionWarning, KernelBoundWarning, SpectralGPRegressor
 from skspectral.criteria import CRITERIA
-from skspectral.descent import minimize_in_box
-from skspectral.learning import learn
-from skspectral.objectives import ResolventObjective, SpectralObjective, Task
-from skspectral.variances import VarianceBounds, VariancePrior
+from skspectral.inference.variances import VarianceBounds, VariancePrior
+from skspectral.learning import levels as learning
+from skspectral.learning.descent import minimize_in_box
+from skspectral.learning.levels import learn
+from skspectral.learning.objectives import ResolventObjective, SpectralObjective, Task
 
 KERNELS = [
     RBF(0.9),
@@ -101,10 +102,10 @@ def test_cholesky_and_spectral_objectives_agree(kernel, bounds, weighted):
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("m", [1, 3])
 def test_factors_of_low_rank_give_the_dense_objective_and_gradient(m, intercept, weighted, monkeypatch):
-    monkeypatch.setattr("skspectral.objectives.SMALLEST_N", 1)
+    monkeypatch.setattr("skspectral.learning.objectives.SMALLEST_N", 1)
     for alternative in ("CHOLESKY", "SPECTRUM"):
-        monkeypatch.setattr(f"skspectral.objectives._LARGEST_SHARE_OF_{alternative}", 1.0)
-    monkeypatch.setattr("skspectral.objectives._TAU_SHARE", 1e-9)
+        monkeypatch.setattr(f"skspectral.learning.objectives._LARGEST_SHARE_OF_{alternative}", 1.0)
+    monkeypatch.setattr("skspectral.learning.objectives._TAU_SHARE", 1e-9)
     kernel = RBF([3.0, 5.0]) + ConstantKernel(0.5) * RBF(4.0)
     t = task(kernel, m=m, intercept=intercept, weighted=weighted)
     dense = Task(**{**vars(t), "method": "exact"})
@@ -211,7 +212,7 @@ def test_levels_of_rows_end_at_the_same_optimum(monkeypatch):
     X, Y = data(n=150, m=1)
     ends = []
     for coarsest in (10_000, 30):
-        monkeypatch.setattr("skspectral.learning._COARSEST", coarsest)
+        monkeypatch.setattr("skspectral.learning.levels._COARSEST", coarsest)
         ends.append(SpectralGPRegressor(RBF([1.0, 1.0])).fit(X, Y[:, 0]))
     plain, levelled = ends
     assert levelled.log_marginal_likelihood_value_ == pytest.approx(
@@ -328,7 +329,7 @@ def test_bad_priors_are_refused_before_any_work(priors, message, monkeypatch):
     def must_not_run(*args, **kwargs):
         raise AssertionError("work began")
 
-    monkeypatch.setattr("skspectral.spectrum.eigh", must_not_run)
+    monkeypatch.setattr("skspectral.linalg.spectrum.eigh", must_not_run)
     X, Y = data(n=10)
     with pytest.raises(ValueError, match=message):
         SpectralGPRegressor(RBF(1.0), priors=priors).fit(X, Y[:, 0])

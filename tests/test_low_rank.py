@@ -16,14 +16,14 @@ from skspectral import (
     SpectralGPRegressor,
     SpectralKernelRidge,
     Spectrum,
-    factors,
-    gram,
-    low_rank,
 )
 from skspectral.criteria import CRITERIA
-from skspectral.gram import PrecomputedGram, make_gram
-from skspectral.solution import solve, solve_fixed
-from skspectral.variances import VarianceBounds
+from skspectral.decomposition import decompose as low_rank
+from skspectral.inference.solution import solve, solve_fixed
+from skspectral.inference.variances import VarianceBounds
+from skspectral.kernels import gram
+from skspectral.kernels.gram import PrecomputedGram, make_gram
+from skspectral.linalg import factors
 
 KERNELS = {
     "rbf": make_gram("rbf", {"gamma": 0.5}),

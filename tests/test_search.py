@@ -37,11 +37,11 @@ from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.fixes import parse_version
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import skspectral.decomposition.sharing
+import skspectral.linalg.spectrum
 import skspectral.search
-import skspectral.sharing
-import skspectral.spectrum
 from skspectral import IndefiniteKernelError, KernelSearchCV, SpectralGPRegressor, SpectralKernelRidge
-from skspectral.sharing import decomposition, shared_decompositions
+from skspectral.decomposition.sharing import decomposition, shared_decompositions
 
 N = 36
 X, y = smooth(3, n=N)
@@ -77,11 +77,11 @@ def decompositions(monkeypatch):
     """Shapes of all matrices decomposed so far."""
     shapes = []
 
-    def counted(K, *args, original=skspectral.spectrum.eigh, **kwargs):
+    def counted(K, *args, original=skspectral.linalg.spectrum.eigh, **kwargs):
         shapes.append(K.shape)
         return original(K, *args, **kwargs)
 
-    monkeypatch.setattr("skspectral.spectrum.eigh", counted)
+    monkeypatch.setattr("skspectral.linalg.spectrum.eigh", counted)
     return shapes
 
 

@@ -6,7 +6,8 @@ from problems import close, smooth
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
-from skspectral import SpectralGPRegressor, SpectralKernelRidge, progress
+from skspectral import SpectralGPRegressor, SpectralKernelRidge
+from skspectral.support import progress
 
 ESTIMATORS = [
     SpectralKernelRidge(gamma=0.5, selection="greedy"),

@@ -18,11 +18,11 @@ from skspectral import (
     SpectralGPRegressor,
     Spectrum,
     StreamingSpectralRegressor,
-    factors,
 )
 from skspectral.criteria import CRITERIA
-from skspectral.gram import make_gram
-from skspectral.solution import solve
+from skspectral.inference.solution import solve
+from skspectral.kernels.gram import make_gram
+from skspectral.linalg import factors
 
 FIELDS = ("n_rows", "n_observations", "half_log_precision", "weight", "mean", "scatter")
 

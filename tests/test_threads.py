@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skspectral import KernelSearchCV, SpectralGPRegressor, SpectralKernelRidge, Spectrum
-from skspectral.threads import at_most, available_threads, threads_for
+from skspectral.support.threads import at_most, available_threads, threads_for
 
 
 def blas_threads():

@@ -11,9 +11,9 @@ from scipy.optimize import brentq, minimize
 
 from skspectral import Spectrum
 from skspectral.criteria import CRITERIA, profile
-from skspectral.solution import criterion_curve, numerical_ratio_range, solve, solve_fixed
-from skspectral.tuning import minimize_each
-from skspectral.variances import VarianceBounds
+from skspectral.inference.solution import criterion_curve, numerical_ratio_range, solve, solve_fixed
+from skspectral.inference.tuning import minimize_each
+from skspectral.inference.variances import VarianceBounds
 
 NAMES = sorted(CRITERIA)
 BOUNDED = [name for name in NAMES if not CRITERIA[name].is_unbounded]

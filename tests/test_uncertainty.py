@@ -13,8 +13,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skspectral import SpectralGPRegressor, SpectralKernelRidge
-from skspectral.averaging import StudentMixture
-from skspectral.solution import numerical_ratio_range
+from skspectral.inference.averaging import StudentMixture
+from skspectral.inference.solution import numerical_ratio_range
 
 GP = SpectralGPRegressor(RBF(1.0), optimizer=None)
 AVERAGED = SpectralGPRegressor(RBF(1.0), optimizer=None, inference="integrate")

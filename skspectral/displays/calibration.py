@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv
 
-from ..uncertainty import check_coverage, normal_interval
-from ..validation import as_columns
+from ..support.intervals import check_coverage, normal_interval
+from ..support.validation import as_columns
 from .canvas import BLACK, COLORS, Display
 from .view import interval, unwrap
 

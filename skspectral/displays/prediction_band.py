@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..uncertainty import check_coverage
+from ..support.intervals import check_coverage
 from .canvas import BLACK, COLORS, Display
 from .view import interval, output_column, unwrap
 

@@ -7,8 +7,8 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ..uncertainty import normal_interval
-from ..validation import as_columns
+from ..support.intervals import normal_interval
+from ..support.validation import as_columns
 
 __all__ = [
     "criterion_values",

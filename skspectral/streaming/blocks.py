@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_array, check_X_y
 
-from ..validation import as_columns, check_weights
+from ..support.validation import as_columns, check_weights
 from .features import Chunk
 
 __all__ = ["as_blocks", "check_columns", "is_dask", "lazily", "sample", "total"]

@@ -6,11 +6,11 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from ..factors import FeatureMap, independent, pivoted_cholesky
-from ..gram import make_gram
-from ..kernel_parts import default_kernel, split_kernel
-from ..low_rank import Problem, greedy_factor
-from ..variances import VarianceBounds
+from ..decomposition.decompose import Problem, greedy_factor
+from ..inference.variances import VarianceBounds
+from ..kernels.gram import make_gram
+from ..kernels.parts import default_kernel, split_kernel
+from ..linalg.factors import FeatureMap, independent, pivoted_cholesky
 from .statistics import FeatureStatistics
 
 __all__ = ["SLAB", "Chunk", "Features", "sample_size"]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..solution import Solution
+from ..inference.solution import Solution
 from .features import SLAB, Chunk, Features
 from .statistics import FeatureStatistics
 

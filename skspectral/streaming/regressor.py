@@ -10,8 +10,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..criteria import CRITERIA
-from ..solution import solve, warn_of_vanished_noise
-from ..validation import as_columns, check_weights, per_target
+from ..inference.solution import solve, warn_of_vanished_noise
+from ..support.validation import as_columns, check_weights, per_target
 from . import blocks
 from .features import Chunk, Features, sample_size
 from .model import Model, State

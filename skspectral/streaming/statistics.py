@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import eigh
 
-from ..rows import Rows
-from ..spectrum import Rotated, Spectrum
+from ..linalg.rows import Rows
+from ..linalg.spectrum import Rotated, Spectrum
 
 __all__ = ["FeatureStatistics"]
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.utils import check_random_state
 
+from ..decomposition.decompose import SMALLEST_N, Decomposition
+from ..kernels.parts import parameter_names
+from ..support.threads import threads_for
 from .descent import minimize_in_box
-from .kernel_parts import parameter_names
-from .low_rank import SMALLEST_N, Decomposition
 from .objectives import SpectralObjective, make_objective
-from .threads import threads_for
 
 __all__ = ["Learned", "learn", "learn_from_starts", "learn_with"]
 

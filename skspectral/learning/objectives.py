@@ -22,21 +22,21 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from .criteria import Criterion, profile, value_at
-from .criteria.form import Terms
-from .exceptions import IndefiniteKernelError
-from .factor_terms import FactorTerms
-from .factors import pivoted_cholesky
-from .gram import KernelGram
-from .kernel_algebra import contract, evaluate
-from .kernel_parts import has_white_noise
-from .low_rank import SMALLEST_N, Decomposition, Problem, decompose
-from .resolvent import Resolvent
-from .rows import Rows
-from .solution import solve, tune
-from .spectrum import Spectrum
-from .threads import threads_for
-from .variances import VarianceBounds, VariancePrior
+from ..criteria import Criterion, profile, value_at
+from ..criteria.form import Terms
+from ..decomposition.decompose import SMALLEST_N, Decomposition, Problem, decompose
+from ..inference.solution import solve, tune
+from ..inference.variances import VarianceBounds, VariancePrior
+from ..kernels.algebra import contract, evaluate
+from ..kernels.gram import KernelGram
+from ..kernels.parts import has_white_noise
+from ..linalg.factor_terms import FactorTerms
+from ..linalg.factors import pivoted_cholesky
+from ..linalg.resolvent import Resolvent
+from ..linalg.rows import Rows
+from ..linalg.spectrum import Spectrum
+from ..support.exceptions import IndefiniteKernelError
+from ..support.threads import threads_for
 
 __all__ = ["ResolventObjective", "SpectralObjective", "Task", "make_objective", "profiled_evidence"]
 

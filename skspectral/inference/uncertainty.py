@@ -16,18 +16,18 @@ whole region and therefore both limits.
 """
 
 from dataclasses import dataclass, replace
-from numbers import Real
 
 import numpy as np
-from scipy.special import chdtri, ndtri
+from scipy.special import chdtri
 
-from .criteria import CRITERIA, Box, profile
-from .criteria.evidence import evidence_gradient, evidence_hessian
+from ..criteria import CRITERIA, Box, profile
+from ..criteria.evidence import evidence_gradient, evidence_hessian
+from ..linalg.spectrum import Rotated
+from ..support.intervals import check_coverage
 from .solution import search_range, solve
-from .spectrum import Rotated
 from .variances import VarianceBounds
 
-__all__ = ["VarianceUncertainty", "check_coverage", "normal_interval", "variance_uncertainty"]
+__all__ = ["VarianceUncertainty", "variance_uncertainty"]
 
 _GRID_STEP = 0.25
 _BISECTIONS = 45
@@ -102,21 +102,6 @@ class VarianceUncertainty:
     signal_interval: tuple
     ratio_interval: tuple
     coverage: float
-
-
-def check_coverage(coverage):
-    """Return the coverage; refuse what is not strictly between 0 and 1."""
-    if not (isinstance(coverage, Real) and 0 < coverage < 1):
-        raise ValueError(
-            f"coverage must be a number strictly between 0 and 1, such as 0.95; got {coverage!r}."
-        )
-    return float(coverage)
-
-
-def normal_interval(mean, std, coverage):
-    """Return mean -+ z std, z the (1 + coverage)/2 quantile of the normal distribution."""
-    half = ndtri(0.5 * (1.0 + coverage)) * std
-    return mean - half, mean + half
 
 
 def variance_uncertainty(rotated, bounds=None, coverage=0.95):

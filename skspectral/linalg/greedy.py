@@ -7,8 +7,8 @@ Schoelkopf (2003), "Bayesian Kernel Methods", stopped by the gap between an uppe
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from ..kernels.gram import product
 from .factors import Columns, spanned_by_rows
-from .gram import product
 
 __all__ = ["SparseGreedy", "greedy_landmarks"]
 

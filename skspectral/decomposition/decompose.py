@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .criteria import CRITERIA, value_at
-from .criteria.form import Terms
-from .exceptions import IndefiniteKernelError, LowRankWarning, warn_user
-from .factors import FeatureMap, pivoted_cholesky
-from .gram import product
-from .greedy import greedy_landmarks
-from .solution import solve, solve_fixed
-from .spectrum import Spectrum
-from .threads import threads_for
-from .variances import VarianceBounds
+from ..criteria import CRITERIA, value_at
+from ..criteria.form import Terms
+from ..inference.solution import solve, solve_fixed
+from ..inference.variances import VarianceBounds
+from ..kernels.gram import product
+from ..linalg.factors import FeatureMap, pivoted_cholesky
+from ..linalg.greedy import greedy_landmarks
+from ..linalg.spectrum import Spectrum
+from ..support.exceptions import IndefiniteKernelError, LowRankWarning, warn_user
+from ..support.threads import threads_for
 
 __all__ = [
     "Decomposition",

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .criteria import Box
-from .criteria.form import Profile
+from ..criteria import Box
+from ..criteria.form import Profile
 
 __all__ = ["VarianceBounds", "VariancePrior"]
 

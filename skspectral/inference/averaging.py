@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import gammaln, stdtr, stdtrit
 
-from .criteria import CRITERIA
+from ..criteria import CRITERIA
 from .solution import Solution, search_range
 
 __all__ = [

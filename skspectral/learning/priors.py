@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .kernel_parts import parameter_names
-from .variances import VariancePrior
+from ..inference.variances import VariancePrior
+from ..kernels.parts import parameter_names
 
 __all__ = ["read_priors"]
 

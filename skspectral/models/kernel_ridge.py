@@ -9,10 +9,8 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .criteria import CRITERIA
-from .exceptions import LowRankWarning, warn_user
-from .gram import PAIRWISE_NAMES, make_gram
-from .low_rank import (
+from ..criteria import CRITERIA
+from ..decomposition.decompose import (
     Decomposition,
     Problem,
     check_rank,
@@ -20,13 +18,15 @@ from .low_rank import (
     depends_on_targets,
     must_be_exact,
 )
-from .progress import Progress
-from .sharing import decomposition
-from .solution import solve, solve_fixed, warn_of_vanished_noise
-from .spectrum import Spectrum
-from .validation import as_columns, check_alphas, check_weights, per_target
+from ..decomposition.sharing import decomposition
+from ..inference.solution import solve, solve_fixed, warn_of_vanished_noise
+from ..inference.variances import VarianceBounds
+from ..kernels.gram import PAIRWISE_NAMES, make_gram
+from ..linalg.spectrum import Spectrum
+from ..support.exceptions import LowRankWarning, warn_user
+from ..support.progress import Progress
+from ..support.validation import as_columns, check_alphas, check_weights, per_target
 from .variance_methods import VarianceMethods
-from .variances import VarianceBounds
 
 __all__ = ["SpectralKernelRidge"]
 

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg import svd
 from scipy.linalg.blas import dgemm
 
-from .exceptions import RankDeficientBasisWarning, warn_user
+from ..support.exceptions import RankDeficientBasisWarning, warn_user
 
 __all__ = ["Rows", "add_outer"]
 

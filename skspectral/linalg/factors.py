@@ -13,8 +13,8 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
-from .exceptions import IndefiniteKernelError
-from .threads import threads_for
+from ..support.exceptions import IndefiniteKernelError
+from ..support.threads import threads_for
 
 __all__ = [
     "Columns",

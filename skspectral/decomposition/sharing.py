@@ -12,7 +12,7 @@ from dataclasses import is_dataclass
 
 import joblib
 
-from .exceptions import IndefiniteKernelError
+from ..support.exceptions import IndefiniteKernelError
 
 __all__ = ["decomposition", "shared_decompositions"]
 

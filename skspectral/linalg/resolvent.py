@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from .exceptions import IndefiniteKernelError
+from ..support.exceptions import IndefiniteKernelError
 from .rows import Rows, add_outer
 
 __all__ = ["Resolvent"]

@@ -10,24 +10,24 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .averaging import check_integrable, integrate_variances
+from ..criteria import CRITERIA
+from ..decomposition.decompose import Problem, decompose, depends_on_targets, must_be_exact, takes_factor
+from ..decomposition.sharing import decomposition
+from ..inference.averaging import check_integrable, integrate_variances
+from ..inference.solution import solve, warn_of_vanished_noise
+from ..inference.variances import VarianceBounds
+from ..kernels.gram import make_gram
+from ..kernels.parts import default_kernel, parameters_at_bounds, split_kernel
+from ..learning.levels import learn_from_starts
+from ..learning.objectives import Task, profiled_evidence
+from ..learning.priors import read_priors
+from ..support.exceptions import KernelBoundWarning, warn_user
+from ..support.intervals import check_coverage
+from ..support.progress import Progress
+from ..support.validation import as_columns, check_weights, per_target
 from .conversion import as_sklearn
-from .criteria import CRITERIA
-from .exceptions import KernelBoundWarning, warn_user
-from .gram import make_gram
-from .kernel_parts import default_kernel, parameters_at_bounds, split_kernel
-from .learning import learn_from_starts
-from .low_rank import Problem, decompose, depends_on_targets, must_be_exact, takes_factor
-from .objectives import Task, profiled_evidence
 from .predictive import Predictive
-from .priors import read_priors
-from .progress import Progress
-from .sharing import decomposition
-from .solution import solve, warn_of_vanished_noise
-from .uncertainty import check_coverage
-from .validation import as_columns, check_weights, per_target
 from .variance_methods import VarianceMethods
-from .variances import VarianceBounds
 
 __all__ = ["SpectralGPRegressor"]
 

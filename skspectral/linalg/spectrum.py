@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import eigh
 
-from .exceptions import IndefiniteKernelError
+from ..support.exceptions import IndefiniteKernelError
 from .reflectors import left_singular
 from .rows import Rows, add_outer
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .averaging import AveragedSolution
-from .low_rank import Decomposition
-from .solution import Solution
-from .uncertainty import normal_interval
+from ..decomposition.decompose import Decomposition
+from ..inference.averaging import AveragedSolution
+from ..inference.solution import Solution
+from ..support.intervals import normal_interval
 
 __all__ = ["Predictive"]
 

@@ -3,10 +3,10 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .criteria import CRITERIA
-from .criteria.evidence import neg_two_log_evidence
-from .solution import criterion_curve
-from .uncertainty import variance_uncertainty
+from ..criteria import CRITERIA
+from ..criteria.evidence import neg_two_log_evidence
+from ..inference.solution import criterion_curve
+from ..inference.uncertainty import variance_uncertainty
 
 __all__ = ["VarianceMethods"]
 

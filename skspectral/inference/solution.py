@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .criteria import CRITERIA, UNDETERMINED, profile, value_at
-from .exceptions import DegenerateCriterionWarning, RepeatedObservationsWarning, warn_user
-from .spectrum import Rotated, Spectrum
+from ..criteria import CRITERIA, UNDETERMINED, profile, value_at
+from ..linalg.spectrum import Rotated, Spectrum
+from ..support.exceptions import DegenerateCriterionWarning, RepeatedObservationsWarning, warn_user
 from .tuning import TuningResult, minimize_each
 from .variances import VarianceBounds, VariancePrior
 

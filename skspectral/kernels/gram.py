@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, Kernel
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
-from .kernel_algebra import evaluate
+from .algebra import evaluate
 
 __all__ = ["PAIRWISE_NAMES", "KernelGram", "PairwiseGram", "PrecomputedGram", "make_gram", "product"]
 

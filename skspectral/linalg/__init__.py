@@ -1,0 +1,17 @@
+"""Linear algebra of the kernel matrix: the only floor that factorises.
+
+It knows rows (weights, mean functions), matrices and targets as columns of numbers. It knows nothing of
+kernels' parameters, variances or estimators.
+
+==============  =============================================================================
+rows            `Rows`: weights and unpenalised mean functions
+reflectors      orthonormal vectors that stay in the reflectors of a QR decomposition
+rotated         `Rotated`: what a decomposition shows of the targets, numbers only
+spectrum        `Spectrum`: eigenvalues and eigenvectors on the rows
+moments         `FeatureSpectrum`: the same from Phi'Phi and Phi'Y, without vectors on the rows
+resolvent       `Resolvent`: (K + gI)^-1 at a single g
+factors         low-rank factors by pivots or given landmarks
+greedy          low-rank factors by what explains the targets
+factor_terms    the evidence and its derivatives from a factor
+==============  =============================================================================
+"""

@@ -1,0 +1,22 @@
+"""Nominal coverage and intervals of the normal distribution."""
+
+from numbers import Real
+
+from scipy.special import ndtri
+
+__all__ = ["check_coverage", "normal_interval"]
+
+
+def check_coverage(coverage):
+    """Return the coverage; refuse what is not strictly between 0 and 1."""
+    if not (isinstance(coverage, Real) and 0 < coverage < 1):
+        raise ValueError(
+            f"coverage must be a number strictly between 0 and 1, such as 0.95; got {coverage!r}."
+        )
+    return float(coverage)
+
+
+def normal_interval(mean, std, coverage):
+    """Return mean -+ z std, z the (1 + coverage)/2 quantile of the normal distribution."""
+    half = ndtri(0.5 * (1.0 + coverage)) * std
+    return mean - half, mean + half
