@@ -1,4 +1,37 @@
-"""Kernel ridge and Gaussian process regression from one decomposition of the kernel matrix."""
+"""Kernel ridge and Gaussian process regression from one decomposition of the kernel matrix.
+
+Notation
+--------
+The model is y = F beta + f + e with f ~ N(0, signal_var K) and e_i ~ N(0, noise_var / w_i). Docstrings and
+code use these letters:
+
+==============  ================  ==============================================================
+K (n x n)       `K`               kernel matrix of unit signal variance, no noise on its diagonal
+w               `weight`          relative precisions of the rows; 0 means that a row is absent
+F (n x q)       `basis`           unpenalised mean functions; an intercept is a column of ones
+s, U            `s`, `U`          eigenvalues and orthonormal eigenvectors of K outside span(F)
+y~ = U'y        `y_tilde`         rotated targets, one column for each output
+g = exp(x)      `noise_ratio`     noise_var / signal_var, the penalty of the ridge
+Phi (n x r)     `Phi`             a factor, K = Phi Phi' + E, with tau = tr E
+==============  ================  ==============================================================
+
+Weights reduce to the case without: K, y and F stand for W^1/2 K W^1/2, W^1/2 y and W^1/2 F, and 1/2 sum log w
+is added to log densities. Mean functions reduce to the case without: with A an orthonormal basis of the
+complement of span(F), A'KA = V diag(s) V' and U = A V. Then
+
+    -2 log evidence = (n - q) log 2 pi + sum log d_i + sum y~_i^2 / d_i,    d = signal_var s + noise_var,
+
+which is the textbook's restricted likelihood (REML) plus the constant 1/2 log|F'WF|, and
+
+    dual coefficients   alpha = U y~/(s + g),    F'alpha = 0
+    prediction          k*'alpha + f*'beta,      F beta = y - K alpha - g alpha
+    variance            signal_var [k~** - sum (U'k~)^2/(s + g)]    (+ noise_var for an observation)
+
+with h = f*'(F'F)^-1 F', k~ = k* - K h' and k~** = k** - 2 h k* + h K h' + g h h'. How criteria tune g is told
+in `skspectral.criteria`, what a factor is worth in `skspectral.decomposition.certificate`. Modules lie on
+floors, and import only from floors below: support, kernels, linalg, criteria, inference, decomposition,
+learning, models, and on top of them streaming, search, metrics and displays.
+"""
 
 from importlib.metadata import version
 
@@ -38,7 +71,6 @@ from .support.exceptions import (
     KernelBoundWarning,
     LowRankWarning,
     RankDeficientBasisWarning,
-    RepeatedObservationsWarning,
 )
 
 __version__ = version("skspectral")
@@ -56,7 +88,6 @@ __all__ = [
     "LowRankWarning",
     "PredictionBandDisplay",
     "RankDeficientBasisWarning",
-    "RepeatedObservationsWarning",
     "SpectralGPRegressor",
     "SpectralKernelRidge",
     "Spectrum",

@@ -15,11 +15,10 @@ import inspect
 import numpy as np
 from scipy.special import ndtr
 from sklearn.metrics._scorer import _BaseScorer
-from sklearn.model_selection._search import BaseSearchCV
-from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, check_consistent_length
 
 from .support.intervals import check_coverage, normal_interval
+from .support.pipelines import unwrap
 
 __all__ = [
     "interval_coverage",
@@ -277,13 +276,7 @@ class _PredictiveScorer(_BaseScorer):
 
 def _model_and_inputs(estimator, X):
     """Return the model that predicts, and its inputs: steps of Pipelines applied, searches opened."""
-    while isinstance(estimator, Pipeline | BaseSearchCV):
-        if isinstance(estimator, BaseSearchCV):
-            estimator = estimator.best_estimator_
-            continue
-        if len(estimator.steps) > 1:
-            X = estimator[:-1].transform(X)
-        estimator = estimator.steps[-1][1]
+    estimator, X = unwrap(estimator, X)
     predict = getattr(estimator, "predict", None)
     if predict is None or "return_std" not in inspect.signature(predict).parameters:
         raise TypeError(

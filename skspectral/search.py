@@ -11,21 +11,18 @@ from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples
 
 from .criteria import CRITERIA
-from .decomposition.decompose import CERTIFIED_WIDTH
+from .decomposition.certificate import CERTIFIED_WIDTH
 from .decomposition.sharing import shared_decompositions
+from .support.pipelines import last_step, step_prefix
 from .support.threads import at_most, available_threads
 
 __all__ = ["KernelSearchCV"]
 
-# Parameters of the last step that come after the decomposition: candidates that differ only in them
-# share it.
-_AFTER_DECOMPOSITION = frozenset({"alpha", "criterion", "alpha_per_target", "inference"})
 _TUNED = ("alpha", "noise_variance", "signal_variance", "log_evidence")
 # Decompositions of so many splits are always kept; more of them as long as they fit into these bytes.
 _SPLITS_KEPT = 10
@@ -71,9 +68,9 @@ class KernelSearchCV(BaseSearchCV):
     Attributes
     ----------
     cv_results_ : dict of ndarray
-        As in GridSearchCV. With ``cv=None`` the score is the criterion summed over targets, and there are
+        As in GridSearchCV. With ``cv=None`` the score is the criterion summed over outputs, and there are
         also "alpha", "noise_variance", "signal_variance" and "log_evidence" of every candidate (objects,
-        since there may be several targets; nan where a fit failed).
+        since there may be several outputs; nan where a fit failed).
     best_estimator_, best_score_, best_params_, best_index_, n_splits_, refit_time_, multimetric_
         As in GridSearchCV.
     scorer_ : callable or dict of callable
@@ -146,7 +143,7 @@ class KernelSearchCV(BaseSearchCV):
         ----------
         X : array-like of shape (n_samples, n_features) or (n_samples, n_samples)
             Training rows, or a kernel matrix where the estimator's kernel is "precomputed".
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
         **params : dict
             Passed on as in GridSearchCV: ``sample_weight`` to the estimator, ``groups`` to the splitter.
@@ -208,12 +205,12 @@ class KernelSearchCV(BaseSearchCV):
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         """Evaluate candidates kernel by kernel; `_format_results` restores their order."""
         candidates = self._candidates()
-        self._check_candidates(candidates)
+        models = self._checked_models(candidates)
         groups = {}
         for index, candidate in enumerate(candidates):
             groups.setdefault(self._kernel_key(candidate), []).append(index)
-        for group in groups.values():
-            group.sort(key=lambda index: self._route(candidates[index]))
+        for group in groups.values():  # those that may approximate the matrix come together
+            group.sort(key=lambda index: _may_approximate(models[index]))
         self._order = [index for group in groups.values() for index in group]
         ordered = [candidates[index] for index in self._order]
         with shared_decompositions(self._n_kept):
@@ -226,24 +223,11 @@ class KernelSearchCV(BaseSearchCV):
             evaluate_candidates(ordered, callback_ctx=context)
             context.call_on_fit_task_end(estimator=self)
 
-    @property
-    def _prefix(self):
-        """What stands before the names of the last step's parameters."""
-        prefix, last = "", self.estimator
-        while isinstance(last, Pipeline):
-            name, last = last.steps[-1]
-            prefix += f"{name}__"
-        return prefix
-
     def _kernel_key(self, candidate):
         """Return what determines a candidate's decomposition."""
-        after = {self._prefix + name for name in _AFTER_DECOMPOSITION}
+        after = getattr(last_step(self.estimator), "_after_decomposition", ())
+        after = {step_prefix(self.estimator) + name for name in after}
         return repr(sorted((name, repr(value)) for name, value in candidate.items() if name not in after))
-
-    def _route(self, candidate):
-        """Return what may let one candidate approximate the matrix and another not."""
-        alpha, criterion = (candidate.get(self._prefix + name) for name in ("alpha", "criterion"))
-        return isinstance(alpha, str), repr(criterion)
 
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
         place = np.argsort(self._order)
@@ -267,19 +251,29 @@ class KernelSearchCV(BaseSearchCV):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.target_tags = copy.deepcopy(get_tags(self.estimator).target_tags)  # several targets are welcome
+        tags.target_tags = copy.deepcopy(get_tags(self.estimator).target_tags)  # several outputs are welcome
         return tags
 
-    def _check_candidates(self, candidates):
-        """Refuse, before any work, parameters that do not exist and criteria that cannot be compared."""
-        lasts = [
-            _last_step(clone(self.estimator).set_params(**clone(candidate, safe=False)))
+    def _checked_models(self, candidates):
+        """Return the last step of every candidate, not fitted.
+
+        Parameters that do not exist and criteria that cannot be compared are refused before any work.
+        """
+        models = [
+            last_step(clone(self.estimator).set_params(**clone(candidate, safe=False)))
             for candidate in candidates
         ]
         if not self._has_folds:
-            for last in lasts:
-                _check_has_criterion(last)
-            _check_one_criterion({last.criterion for last in lasts})
+            for model in models:
+                _check_has_criterion(model)
+            _check_one_criterion({model.criterion for model in models})
+        return models
+
+
+def _may_approximate(model):
+    """Return whether a model's plan lets a factor stand for the kernel matrix."""
+    plan = getattr(model, "_plan", None)
+    return plan is not None and not plan.must_be_exact
 
 
 def _n_fitting(X):
@@ -290,12 +284,6 @@ def _n_fitting(X):
 def _share_of_threads(n_jobs):
     """Return a context in which BLAS uses a job's share of its threads; a single job has all of them."""
     return nullcontext() if n_jobs == 1 else at_most(max(1, available_threads() // n_jobs))
-
-
-def _last_step(estimator):
-    while isinstance(estimator, Pipeline):
-        estimator = estimator.steps[-1][1]
-    return estimator
 
 
 def _check_has_criterion(estimator):
@@ -333,8 +321,8 @@ class _CriterionValue(float):
 
 
 def _criterion_scorer(estimator, X, y=None, sample_weight=None):
-    """Return the criterion of a fitted estimator, summed over targets; rows and weights are those of fit."""
-    last = _last_step(estimator)
+    """Return the criterion of a fitted estimator, summed over outputs; rows and weights are those of fit."""
+    last = last_step(estimator)
     largest = np.finfo(np.float64).max  # of perfect fits, too, means and ranks are taken
     value = _CriterionValue(np.clip(_criterion_of(last), -largest, largest))
     noise, signal = np.asarray(last.noise_variance_), np.asarray(last.signal_variance_)
@@ -346,9 +334,9 @@ def _criterion_scorer(estimator, X, y=None, sample_weight=None):
 
 
 def _criterion_of(model):
-    """Return the criterion summed over targets; of a factor that is not certified, what is certain of it.
+    """Return the criterion summed over outputs; of a factor that is not certified, what is certain of it.
 
-    The evidence of a crude stand-in for a kernel may exceed that of the kernel. Constant targets, which any
+    The evidence of a crude stand-in for a kernel may exceed that of the kernel. Constant outputs, which any
     kernel explains perfectly, have no part in it beside others.
     """
     values = [result.value for result in model.tuning_]

@@ -111,7 +111,7 @@ def test_a_kernel_that_overflows_is_refused():
 def test_negative_weights_are_refused_by_row(make):
     weight = np.ones(12)
     weight[3] = -0.5
-    with pytest.raises(ValueError, match=r"not be negative, got -0\.5 at row 3.*0 leaves the row out"):
+    with pytest.raises(ValueError, match=r"not be negative, got -0\.5 at row 3.*0 leaves a row out"):
         make().fit(X, y, weight)
 
 
@@ -184,7 +184,7 @@ def test_alpha_must_be_positive(alpha):
 @pytest.mark.parametrize(("targets", "alpha"), [(Y, [1.0, 2.0]), (y, [1.0, 2.0]), (Y, [])])
 def test_there_is_one_alpha_or_one_per_target(targets, alpha):
     m = 1 if targets.ndim == 1 else targets.shape[1]
-    match = rf"{len(alpha)} entries but y has {m} target.*one number, one per target, or alpha='auto'"
+    match = rf"{len(alpha)} entries but y has {m} output.*one number, one per output, or alpha='auto'"
     with pytest.raises(ValueError, match=match):
         ridge(alpha=alpha).fit(X, targets)
     with pytest.raises(ValueError, match=match):
@@ -251,7 +251,7 @@ def test_only_outputs_that_exist_are_exported(output):
 
 
 def test_more_rows_than_lapack_can_count_are_refused_before_the_matrix_is_made(monkeypatch):
-    monkeypatch.setattr("skspectral.decomposition.decompose._LARGEST_DENSE", 10)
+    monkeypatch.setattr("skspectral.decomposition.plan.LARGEST_DENSE", 10)
     with pytest.raises(ValueError, match=r"11 rows.*32 bits.*method='low_rank'"):
         SpectralKernelRidge(method="exact").fit(np.ones((11, 1)), np.arange(11.0))
 

@@ -238,7 +238,7 @@ def test_a_row_of_weight_zero_is_absent_and_predicted_by_all_the_others():
 
 
 @both_intercepts
-def test_integer_weights_are_repeated_rows(fit_intercept):
+def test_with_given_variances_integer_weights_predict_as_repeated_rows(fit_intercept):
     X, y = smooth(8, n=16)
     times = np.random.default_rng(1).integers(0, 4, 16)
     again = np.repeat(np.arange(16), times)
@@ -249,8 +249,42 @@ def test_integer_weights_are_repeated_rows(fit_intercept):
         weighted.predict(X, return_std=True), repeated.predict(X, return_std=True), strict=True
     ):
         assert close(got, expected)
-    value = repeated.log_marginal_likelihood_value_
-    assert weighted.log_marginal_likelihood_value_ == pytest.approx(value, rel=1e-8)
+
+
+def test_a_mean_of_repeated_measurements_is_one_row_of_their_number():
+    X, _ = smooth(8, n=16)
+    times, rng = np.arange(1, 17), np.random.default_rng(1)
+    again = np.repeat(np.arange(16), times)
+    single = np.sin(X[again, 0]) + rng.normal(0, 0.3, len(again))
+    mean = np.bincount(again, single) / times
+    kernel = ConstantKernel(2.0, "fixed") * RBF(1.2) + WhiteKernel(0.09, "fixed")
+    by_mean, by_rows = process(kernel).fit(X, mean, times), process(kernel).fit(X[again], single)
+    assert close(by_mean.predict(X), by_rows.predict(X))
+    assert close(by_mean.predict(X, return_std=True)[1], by_rows.predict(X, return_std=True)[1])
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), RBF([1.0, 2.0]) + WhiteKernel()])
+@pytest.mark.parametrize(
+    "options", [{}, {"method": "low_rank"}, {"inference": "integrate"}, {"criterion": "loo"}]
+)
+def test_a_common_factor_of_the_weights_changes_no_prediction(kernel, options):
+    X, y = smooth(18, n=60)
+    w = np.random.default_rng(1).uniform(0.5, 2.0, 60)
+    plain, scaled = (SpectralGPRegressor(kernel, **options).fit(X, y, factor * w) for factor in (1.0, 100.0))
+    tolerance = 1e-5 if options.get("method") else 1e-8  # pivots stop at a trace that follows a pilot's noise
+    assert close(scaled.predict(X), plain.predict(X), tolerance)
+    assert scaled.noise_variance_ == pytest.approx(100.0 * plain.noise_variance_, rel=10 * tolerance)
+
+
+def test_inverse_variances_as_weights_give_a_noise_variance_of_one():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-3, 3, (400, 1))
+    sigma = rng.uniform(0.05, 0.5, 400)
+    y = np.sin(2 * X[:, 0]) + sigma * rng.normal(size=400)
+    gp = SpectralGPRegressor(RBF(1.0)).fit(X, y, 1.0 / sigma**2)
+    error = gp.variance_uncertainty()[0].noise_se  # of the logarithm
+    assert abs(np.log(gp.noise_variance_)) <= 2 * error
+    assert error < 0.1
 
 
 # -- several outputs, one decomposition

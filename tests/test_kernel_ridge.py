@@ -10,6 +10,8 @@ from joblib import Parallel, delayed
 from problems import close, smooth
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import load_diabetes
+from sklearn.ensemble import BaggingRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import pairwise_kernels
@@ -17,7 +19,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skspectral import SpectralKernelRidge, Spectrum
+from skspectral import SpectralGPRegressor, SpectralKernelRidge, Spectrum
 from skspectral.criteria import CRITERIA
 
 TUNED_BY = ["evidence", "gcv", "loo", "loo_lpd"]
@@ -141,28 +143,38 @@ def fitted_by_weight_and_by_repetition(model):
     return clone(model).fit(X, y, times), clone(model).fit(X[again], y[again]), X
 
 
-def assert_same_fit(model, other, X):
-    assert close(model.predict(X), other.predict(X))
-    for name in ("alpha_", "log_evidence_", "noise_variance_", "criterion_value_", "effective_dof_"):
-        assert close(getattr(model, name), getattr(other, name)), name
-
-
 @both_intercepts
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "laplacian"])
-def test_with_a_given_alpha_an_integer_weight_is_a_repeated_row(kernel, fit_intercept):
+def test_with_a_given_alpha_an_integer_weight_predicts_as_a_repeated_row(kernel, fit_intercept):
     model = SpectralKernelRidge(0.3, kernel=kernel, gamma=0.5, fit_intercept=fit_intercept)
-    assert_same_fit(*fitted_by_weight_and_by_repetition(model))
+    weighted, repeated, X = fitted_by_weight_and_by_repetition(model)
+    assert close(weighted.predict(X), repeated.predict(X))
+    assert close(weighted.effective_dof_, repeated.effective_dof_)
 
 
 @both_intercepts
-@pytest.mark.parametrize("kernel", ["linear", "polynomial"])
+@pytest.mark.parametrize("kernel", ["linear", "laplacian"])
 @pytest.mark.parametrize("criterion", TUNED_BY)
-def test_with_a_tuned_alpha_an_integer_weight_is_a_repeated_row(kernel, criterion, fit_intercept):
-    """Kernels of low rank, since rows repeated exactly are noise free to a kernel of full rank."""
-    model = SpectralKernelRidge(kernel=kernel, degree=2, criterion=criterion, fit_intercept=fit_intercept)
-    weighted, repeated, X = fitted_by_weight_and_by_repetition(model)
-    assert {t.status for t in weighted.tuning_} == {"interior"}
-    assert_same_fit(weighted, repeated, X)
+@pytest.mark.parametrize("factor", [1e-3, 100.0])
+def test_a_common_factor_of_the_weights_changes_no_prediction(kernel, criterion, fit_intercept, factor):
+    X, y = smooth(7, n=30, m=2)
+    w = weights(30)
+    model = SpectralKernelRidge(kernel=kernel, criterion=criterion, fit_intercept=fit_intercept)
+    plain, scaled = clone(model).fit(X, y, w), clone(model).fit(X, y, factor * w)
+    assert close(scaled.predict(X), plain.predict(X))
+    for name, power in (("alpha_", 1), ("noise_variance_", 1), ("signal_variance_", 0)):
+        assert np.allclose(getattr(scaled, name), factor**power * getattr(plain, name), rtol=1e-7), name
+    constant = 0.5 * np.log(factor) if fit_intercept else 0.0  # 1/2 log|F'WF|
+    assert np.allclose(scaled.log_evidence_, plain.log_evidence_ + constant, rtol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")  # samples that hardly need one length
+def test_bagging_by_weights_is_no_worse_than_a_single_ridge():
+    X, y = load_diabetes(return_X_y=True)
+    ridge = make_pipeline(StandardScaler(), BaggingRegressor(SpectralKernelRidge(gamma=0.01), random_state=0))
+    process = make_pipeline(StandardScaler(), BaggingRegressor(SpectralGPRegressor(), random_state=0))
+    assert cross_val_score(ridge, X, y, cv=5).mean() >= 0.47
+    assert cross_val_score(process, X, y, cv=5).mean() >= 0.45
 
 
 @both_intercepts

@@ -1,6 +1,7 @@
 """Learned kernel parameters: gradients, optima no worse than scikit-learn's, priors, bounds, progress."""
 
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -25,11 +26,14 @@ from sklearn.gaussian_process.kernels import (
 
 from skspectral import DegenerateCriterionWarning, KernelBoundWarning, SpectralGPRegressor
 from skspectral.criteria import CRITERIA
+from skspectral.decomposition.data import Data
+from skspectral.decomposition.plan import Plan
 from skspectral.inference.variances import VarianceBounds, VariancePrior
 from skspectral.learning import levels as learning
 from skspectral.learning.descent import minimize_in_box
 from skspectral.learning.levels import learn
-from skspectral.learning.objectives import ResolventObjective, SpectralObjective, Task
+from skspectral.learning.objectives import Evaluation, ResolventObjective, SpectralObjective
+from skspectral.learning.task import Task
 
 KERNELS = [
     RBF(0.9),
@@ -52,17 +56,15 @@ def data(seed=0, n=25, m=1, p=2, noise=0.2):
 def task(kernel, *, m=1, weighted=False, intercept=True, criterion="evidence", **more):
     X, Y = data(m=m)
     weight = np.random.default_rng(5).uniform(0.2, 1, len(X)) if weighted else None
-    basis = np.ones((len(X), 1)) if intercept else None
-    return Task(X, Y, weight, basis, kernel, CRITERIA[criterion], **more)
+    return Task(Data.with_intercept(X, Y, weight, intercept), kernel, CRITERIA[criterion], **more)
 
 
 def assert_gradient(objective, point, rel=1e-5):
-    value, gradient = objective(point)
-    h = 1e-5
+    here, h = objective(point), 1e-5
     steps = h * np.eye(len(point))
-    expected = np.array([(objective(point + s)[0] - objective(point - s)[0]) / (2 * h) for s in steps])
-    assert np.isfinite(value)
-    assert np.allclose(gradient, expected, rtol=rel, atol=rel * np.abs(expected).max())
+    expected = np.array([(objective(point + s).value - objective(point - s).value) / (2 * h) for s in steps])
+    assert np.isfinite(here.value)
+    assert np.allclose(here.gradient, expected, rtol=rel, atol=rel * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -80,7 +82,7 @@ def test_gradient_of_the_profiled_evidence(kernel, m, intercept, weighted):
 def test_gradient_of_the_other_criteria(criterion, weighted):
     t = task(RBF([0.8, 1.5]), m=2, weighted=weighted, criterion=criterion)
     # at the lower limit of the noise the paper's criterion is steep in K's rounding: bounds keep it off
-    t = Task(**{**vars(t), "bounds": VarianceBounds(noise=(1e-2, 10.0))})
+    t = replace(t, bounds=VarianceBounds(noise=(1e-2, 10.0)))
     assert_gradient(SpectralObjective(t), t.kernel.theta, rel=1e-4)
 
 
@@ -92,9 +94,9 @@ def test_cholesky_and_spectral_objectives_agree(kernel, bounds, weighted):
     joint = ResolventObjective(t)
     (start,) = joint.starts(kernel.theta)
     assert_gradient(joint, start)
-    x = np.log(t.solve(kernel.theta)[0].noise_ratio)
-    assert joint(np.append(kernel.theta, x))[0] == pytest.approx(
-        SpectralObjective(t)(kernel.theta)[0], rel=1e-9
+    x = np.log(t.solve(kernel.theta)[1].noise_ratio)
+    assert joint(np.append(kernel.theta, x)).value == pytest.approx(
+        SpectralObjective(t)(kernel.theta).value, rel=1e-9
     )
 
 
@@ -102,22 +104,23 @@ def test_cholesky_and_spectral_objectives_agree(kernel, bounds, weighted):
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("m", [1, 3])
 def test_factors_of_low_rank_give_the_dense_objective_and_gradient(m, intercept, weighted, monkeypatch):
-    monkeypatch.setattr("skspectral.learning.objectives.SMALLEST_N", 1)
+    monkeypatch.setattr("skspectral.decomposition.plan.SMALLEST_N", 1)
     for alternative in ("CHOLESKY", "SPECTRUM"):
         monkeypatch.setattr(f"skspectral.learning.objectives._LARGEST_SHARE_OF_{alternative}", 1.0)
-    monkeypatch.setattr("skspectral.learning.objectives._TAU_SHARE", 1e-9)
+    monkeypatch.setattr("skspectral.learning.step_factors._TAU_SHARE", 1e-9)
     kernel = RBF([3.0, 5.0]) + ConstantKernel(0.5) * RBF(4.0)
     t = task(kernel, m=m, intercept=intercept, weighted=weighted)
-    dense = Task(**{**vars(t), "method": "exact"})
+    dense = replace(t, plan=Plan("exact"))
     make = ResolventObjective if m == 1 else SpectralObjective
     thin, full = make(t), make(dense)
     (point,) = full.starts(kernel.theta)
-    full_value, full_gradient = full(point)
     thin(point)  # the first call of several outputs learns the noise from a spectrum
-    value, gradient = thin(point)
-    assert thin.route.open
-    assert value == pytest.approx(full_value, abs=1e-4)  # a Gram matrix keeps half of the digits
-    assert np.allclose(gradient, full_gradient, rtol=1e-3, atol=1e-3)
+    by_factor, by_matrix = thin(point), full(point)
+    assert by_matrix.rank is None
+    assert by_factor.rank is not None
+    # a Gram matrix keeps half of the digits
+    assert by_factor.value == pytest.approx(by_matrix.value, abs=1e-4)
+    assert np.allclose(by_factor.gradient, by_matrix.gradient, rtol=1e-3, atol=1e-3)
 
 
 def test_gradient_with_priors():
@@ -478,26 +481,27 @@ def test_descent_survives_a_curvature_that_is_singular():
     valley = np.array([[1.0, 1.0], [1.0, 1.0]])
 
     def objective(x):
-        return float(0.5 * (x.sum() - 1) ** 2), np.full(2, x.sum() - 1)
+        return Evaluation(float(0.5 * (x.sum() - 1) ** 2), np.full(2, x.sum() - 1))
 
-    found = minimize_in_box(objective, np.zeros(2), np.full(2, -9.0), np.full(2, 9.0), curvature=valley)
-    assert found.x.sum() == pytest.approx(1.0)
-    assert np.isfinite(found.x).all()
+    descent = minimize_in_box(objective, np.zeros(2), np.full(2, -9.0), np.full(2, 9.0), curvature=valley)
+    assert descent.x.sum() == pytest.approx(1.0)
+    assert np.isfinite(descent.x).all()
 
 
 def test_descent_respects_its_box_and_survives_undefined_points():
     def objective(x):
         if x[0] < 0.5:
-            return np.inf, np.zeros(2)
-        return float((x[0] - 1) ** 2 + 10 * (x[1] - 3) ** 2), np.array([2 * (x[0] - 1), 20 * (x[1] - 3)])
+            return Evaluation.undefined(x)
+        slope = np.array([2 * (x[0] - 1), 20 * (x[1] - 3)])
+        return Evaluation(float((x[0] - 1) ** 2 + 10 * (x[1] - 3) ** 2), slope)
 
-    found = minimize_in_box(objective, np.array([4.0, 0.0]), np.array([0.0, -1.0]), np.array([5.0, 2.0]))
-    assert np.allclose(found.x, [1.0, 2.0], atol=1e-4)
+    descent = minimize_in_box(objective, np.array([4.0, 0.0]), np.array([0.0, -1.0]), np.array([5.0, 2.0]))
+    assert np.allclose(descent.x, [1.0, 2.0], atol=1e-4)
 
 
 def test_learning_counts_its_factorisations():
     X, Y = data(n=40)
-    t = Task(X, Y, None, None, RBF(1.0), CRITERIA["evidence"])
+    t = Task(Data(X, Y), RBF(1.0), CRITERIA["evidence"])
     learned = learn(t, t.kernel.theta, t.kernel.bounds)
     gp = SpectralGPRegressor(RBF(1.0), fit_intercept=False).fit(X, Y[:, 0])
     assert gp.n_decompositions_ == learned.n_decompositions

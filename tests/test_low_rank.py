@@ -18,9 +18,9 @@ from skspectral import (
     Spectrum,
 )
 from skspectral.criteria import CRITERIA
-from skspectral.decomposition import decompose as low_rank
+from skspectral.decomposition import certificate, decompose, plan
+from skspectral.decomposition.data import Data
 from skspectral.inference.solution import solve, solve_fixed
-from skspectral.inference.variances import VarianceBounds
 from skspectral.kernels import gram
 from skspectral.kernels.gram import PrecomputedGram, make_gram
 from skspectral.linalg import factors
@@ -195,8 +195,7 @@ def test_nystroem_refuses_landmarks_with_other_columns():
 
 
 def problem_of(kernel, X, Y, weight, intercept):
-    basis = np.ones((len(X), 1)) if intercept else None
-    return low_rank.Problem(kernel, X, Y, basis, weight, None)
+    return decompose.Problem(kernel, Data.with_intercept(X, Y, weight, intercept))
 
 
 @given(
@@ -218,14 +217,14 @@ def test_the_bounds_contain_the_dense_evidence(seed, n, share, log_g, weights, i
     problem = problem_of(kernel, X, Y, w, intercept)
     factor = factors.pivoted_cholesky(kernel, X, rank=max(1, round(share * n)), weight=w)
     solution = solve_fixed(
-        Spectrum.from_factor(factor.Phi, problem.basis, w).rotate(Y), CRITERIA["evidence"], np.exp(log_g)
+        Spectrum.from_factor(factor.Phi, problem.data.basis, w).rotate(Y), CRITERIA["evidence"], np.exp(log_g)
     )
-    dense = evidence_at(Spectrum.from_gram(kernel.square(X), problem.basis, w).rotate(Y), solution)
+    dense = evidence_at(Spectrum.from_gram(kernel.square(X), problem.data.basis, w).rotate(Y), solution)
     slack = 1e-7 * (1 + np.abs(dense))
-    missed = low_rank.missed_energy(solution, problem, factor)
+    missed = certificate.missed_energy(solution, problem, factor)
     for lower, upper in (
-        low_rank.evidence_bounds(solution, factor.tau),
-        low_rank.evidence_bounds(solution, factor.tau, missed),
+        certificate.evidence_bounds(solution, factor.tau),
+        certificate.evidence_bounds(solution, factor.tau, missed),
     ):
         assert (lower <= dense + slack).all()
         assert (dense <= upper + slack).all()
@@ -265,7 +264,7 @@ def test_the_bounds_belong_to_the_variances_of_the_model(criterion):
     X, y = smooth(5, n=150, p=1)
     model = SpectralKernelRidge(gamma=0.5, method="low_rank", criterion=criterion).fit(X, y)
     dense = evidence_at(
-        Spectrum.from_gram(reference.rbf(X), np.ones((150, 1))).rotate(y[:, None]), model._solution
+        Spectrum.from_gram(reference.rbf(X), np.ones((150, 1))).rotate(y[:, None]), model._fitted.solution
     )
     lower, upper = model.evidence_bounds_
     assert lower - 1e-6 <= dense[0] <= upper + 1e-6
@@ -288,7 +287,7 @@ def both(X, y, length, *, weight=None, **settings):
 @pytest.mark.parametrize("weights", ["none", "precisions", "with zeros"])
 @pytest.mark.parametrize("m", [None, 2])
 def test_a_factor_at_rounding_gives_the_exact_answer(p, weights, m, monkeypatch):
-    monkeypatch.setattr(low_rank, "_TAU_SHARE", 1e-13)
+    monkeypatch.setattr(decompose, "_FIRST_TAU_SHARE", 1e-13)
     X, y = smooth(6, n=300, p=p, m=m)
     (exact, low), (from_exact, from_low) = both(X, y, 2.0, weight=weights_of(weights, len(X)))
     assert low.rank_ < 200 or p == 3
@@ -301,7 +300,7 @@ def test_a_factor_at_rounding_gives_the_exact_answer(p, weights, m, monkeypatch)
 
 @pytest.mark.parametrize("p", [1, 3])
 def test_three_thousand_rows_at_rounding_equal_the_exact_answer(p, monkeypatch):
-    monkeypatch.setattr(low_rank, "_TAU_SHARE", 1e-12)
+    monkeypatch.setattr(decompose, "_FIRST_TAU_SHARE", 1e-12)
     X, y = smooth(7, n=3000, p=p)
     (exact, low), (from_exact, from_low) = both(X, y, 2.5)
     assert low.rank_ < 1000
@@ -314,7 +313,7 @@ def test_the_default_certificate_is_kept():
     X, y = smooth(8, n=400)
     (exact, low), _ = both(X, y, 1.5)
     lower, upper = low.evidence_bounds_
-    assert upper - lower <= low_rank.CERTIFIED_WIDTH
+    assert upper - lower <= certificate.CERTIFIED_WIDTH
     assert abs(low.log_marginal_likelihood_value_ - exact.log_marginal_likelihood_value_) < 1e-2
     assert low.rank_ < 150
 
@@ -350,7 +349,7 @@ def no_square(monkeypatch, largest):
     ids=repr,
 )
 def test_low_rank_never_forms_the_matrix(model, monkeypatch):
-    no_square(monkeypatch, largest=low_rank._PILOT)
+    no_square(monkeypatch, largest=decompose._PILOT)
     X, y = smooth(9, n=700)
     model.fit(X, y)
     assert model.score(X, y) > 0.8
@@ -391,7 +390,7 @@ def test_far_from_the_data_the_prior_returns(intercept, rank):
 
 
 def test_joint_covariances_agree_with_the_exact_ones(monkeypatch):
-    monkeypatch.setattr(low_rank, "_TAU_SHARE", 1e-12)
+    monkeypatch.setattr(decompose, "_FIRST_TAU_SHARE", 1e-12)
     X, y = smooth(12, n=150, m=2)
     (exact, low), _ = both(X, y, 1.5)
     new = inputs(1, n=6)
@@ -400,29 +399,29 @@ def test_joint_covariances_agree_with_the_exact_ones(monkeypatch):
 
 
 def test_auto_is_exact_for_small_n(monkeypatch):
-    monkeypatch.setattr(low_rank, "certified_factor", None)
+    monkeypatch.setattr(decompose, "_certified_factor", None)
     X, y = smooth(13, n=300)
     model = SpectralKernelRidge(gamma=0.5).fit(X, y)
     assert model.evidence_bounds_ == (pytest.approx(model.log_evidence_),) * 2
     assert len(model.spectrum_.U) == 300
-    assert model._decomposition.feature_map is None
+    assert model._fitted.decomposition.feature_map is None
 
 
 @pytest.mark.parametrize("kernel", [RBF(1.0), RBF(2.0) + DotProduct()])
 def test_auto_takes_a_factor_of_a_smooth_kernel(kernel, monkeypatch):
-    no_square(monkeypatch, largest=low_rank._PILOT)
+    no_square(monkeypatch, largest=decompose._PILOT)
     X, y = smooth(14, n=1200)
     for model in (SpectralKernelRidge(kernel=kernel), SpectralGPRegressor(kernel, optimizer=None)):
         model.fit(X, y)
         lower, upper = model.evidence_bounds_
-        assert upper - lower <= low_rank.CERTIFIED_WIDTH
+        assert upper - lower <= certificate.CERTIFIED_WIDTH
         assert model.rank_ < 400
 
 
 def test_auto_decomposes_the_matrix_of_a_rough_kernel():
     X, y = smooth(15, n=1000)
     model = SpectralKernelRidge(kernel="laplacian").fit(X, y)
-    assert model._decomposition.feature_map is None
+    assert model._fitted.decomposition.feature_map is None
     assert model.rank_ > 900
 
 
@@ -438,13 +437,13 @@ def test_auto_decomposes_what_is_definite_only_outside_the_mean():
 def test_auto_with_a_given_alpha_is_exact():
     X, y = smooth(17, n=1000)
     model = SpectralKernelRidge(0.5, gamma=0.5).fit(X, y)
-    assert model._decomposition.feature_map is None
+    assert model._fitted.decomposition.feature_map is None
 
 
 @pytest.mark.parametrize("learns", [False, True])
 def test_a_matrix_beyond_memory_is_replaced_with_a_warning(learns, monkeypatch):
-    monkeypatch.setattr(low_rank, "_fits_in_memory", lambda n: False)
-    monkeypatch.setattr(low_rank, "_RANK_BEYOND_MEMORY", 30)
+    monkeypatch.setattr(plan, "_fits_in_memory", lambda n: False)
+    monkeypatch.setattr(plan, "_RANK_BEYOND_MEMORY", 30)
     X, y = smooth(18, n=200)
     model = SpectralGPRegressor(RBF(1.0), optimizer="default" if learns else None)
     with pytest.warns(LowRankWarning, match="matrix of 200 rows does not fit in memory; a factor of rank 30"):
@@ -455,8 +454,8 @@ def test_a_matrix_beyond_memory_is_replaced_with_a_warning(learns, monkeypatch):
 
 
 def test_memory_is_short_where_lapack_cannot_count():
-    assert low_rank._fits_in_memory(1000)
-    assert not low_rank._fits_in_memory(50_000)
+    assert plan._fits_in_memory(1000)
+    assert not plan._fits_in_memory(50_000)
 
 
 @pytest.mark.parametrize("m", [None, 2])
@@ -494,7 +493,7 @@ def test_sparse_inputs_take_the_route_too():
     lower, upper = model.set_params(rank=None).fit(S, y).evidence_bounds_
     assert lower <= exact.log_evidence_ + 1e-3
     assert upper >= exact.log_evidence_ - 1e-3
-    assert upper - lower <= low_rank.CERTIFIED_WIDTH
+    assert upper - lower <= certificate.CERTIFIED_WIDTH
 
 
 @pytest.mark.parametrize("rank", [None, 15])
@@ -525,7 +524,7 @@ def test_leave_one_out_of_a_low_rank_model_is_that_of_its_matrix():
     X, y = smooth(24, n=50)
     model = SpectralGPRegressor(RBF(1.0), optimizer=None, method="low_rank", rank=8, fit_intercept=False)
     mean, std = model.fit(X, y).loo_predict(return_std=True)
-    Phi = model._decomposition.feature_map(make_gram(RBF(1.0)), X)
+    Phi = model._fitted.decomposition.feature_map(make_gram(RBF(1.0)), X)
     expected = reference.leave_one_out(Phi @ Phi.T, y, model.noise_variance_, model.signal_variance_)
     missed = model.signal_variance_ * (1.0 - (Phi**2).sum(axis=1))
     assert close(mean, expected[0], 1e-7)
@@ -638,19 +637,19 @@ def test_vectors_of_small_eigenvalues_are_orthogonal_to_the_mean():
 def test_a_greedy_decomposition_has_bounds_too(weights):
     X, Y = smooth(30, n=200, m=2)
     w = weights_of(weights, 200)
-    problem = low_rank.Problem(KERNELS["rbf"], X, Y, np.ones((200, 1)), w, VarianceBounds())
-    found = low_rank.decompose(problem, "low_rank", None, selection="greedy")
-    capped = low_rank.decompose(problem, "auto", 5, selection="greedy")
+    problem = problem_of(KERNELS["rbf"], X, Y, w, intercept=True)
+    free = decompose.decompose(problem, plan.Plan("low_rank", selection="greedy"))
+    capped = decompose.decompose(problem, plan.Plan("auto", 5, "greedy"))
     assert capped.rank == 5
-    assert 5 < found.rank < 100
-    for each in (found, capped):
+    assert 5 < free.rank < 100
+    for each in (free, capped):
         solution = solve(each.spectrum.rotate(Y), CRITERIA["evidence"])
         exact = Spectrum.from_gram(KERNELS["rbf"].square(X), np.ones((200, 1)), w).rotate(Y)
         lower, upper = each.bounds(solution)
         assert (lower <= evidence_at(exact, solution)).all()
         assert (evidence_at(exact, solution) <= upper).all()
-    assert low_rank.depends_on_targets(200, "auto", 5, selection="greedy")
-    assert not low_rank.depends_on_targets(200, "auto", 5)
+    assert plan.Plan("auto", 5, "greedy").looks_at_targets(200)
+    assert not plan.Plan("auto", 5).looks_at_targets(200)
 
 
 def test_solve_on_a_factor_equals_solve_on_its_matrix():
@@ -701,7 +700,7 @@ def test_an_indefinite_matrix_is_refused_by_every_method(smooth_matrix, method):
 @pytest.mark.filterwarnings("ignore::skspectral.DegenerateCriterionWarning")
 def test_auto_approximates_for_the_evidence_only(criterion):
     X, Y = smooth(41, n=1100, p=1, m=2)
-    assert SpectralKernelRidge(gamma=0.5).fit(X, Y)._decomposition.feature_map is not None
+    assert SpectralKernelRidge(gamma=0.5).fit(X, Y)._fitted.decomposition.feature_map is not None
     exact = [
         SpectralKernelRidge(gamma=0.5, criterion=criterion),
         SpectralKernelRidge(gamma=0.5, alpha=0.1),
@@ -711,7 +710,7 @@ def test_auto_approximates_for_the_evidence_only(criterion):
         SpectralGPRegressor(RBF(1.0), inference="integrate"),
     ]
     for model in exact:
-        assert model.fit(X, Y)._decomposition.feature_map is None, model
+        assert model.fit(X, Y)._fitted.decomposition.feature_map is None, model
 
 
 def test_a_factor_warns_of_an_alpha_that_it_was_not_made_for():

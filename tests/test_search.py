@@ -41,7 +41,7 @@ import skspectral.decomposition.sharing
 import skspectral.linalg.spectrum
 import skspectral.search
 from skspectral import IndefiniteKernelError, KernelSearchCV, SpectralGPRegressor, SpectralKernelRidge
-from skspectral.decomposition.sharing import decomposition, shared_decompositions
+from skspectral.decomposition.sharing import shared, shared_decompositions
 
 N = 36
 X, y = smooth(3, n=N)
@@ -446,8 +446,8 @@ def counting():
 def test_nothing_is_kept_outside_of_a_search():
     make, calls = counting()
     with shared_decompositions(3):
-        assert decomposition(make, "rbf", X) is decomposition(make, "rbf", X.copy())
-    assert decomposition(make, "rbf", X) is not decomposition(make, "rbf", X)
+        assert shared(make, "rbf", X) is shared(make, "rbf", X.copy())
+    assert shared(make, "rbf", X) is not shared(make, "rbf", X)
     assert len(calls) == 3
 
 
@@ -455,7 +455,7 @@ def test_the_oldest_is_forgotten_first():
     make, calls = counting()
     with shared_decompositions(2):
         for kernel in "abacab":  # b has made way for c
-            decomposition(make, kernel, X)
+            shared(make, kernel, X)
     assert len(calls) == 4
 
 
@@ -465,10 +465,10 @@ def test_searches_at_the_same_time_do_not_end_each_other():
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
-    kept = decomposition(make, "rbf", X)
-    assert decomposition(make, "rbf", X) is kept
+    kept = shared(make, "rbf", X)
+    assert shared(make, "rbf", X) is kept
     second.__exit__(None, None, None)
-    assert decomposition(make, "rbf", X) is not kept
+    assert shared(make, "rbf", X) is not kept
 
 
 def test_threads_that_ask_for_the_same_wait_for_one():
@@ -477,7 +477,7 @@ def test_threads_that_ask_for_the_same_wait_for_one():
 
     def ask():
         meeting.wait()
-        decomposition(make, "rbf", X)
+        shared(make, "rbf", X)
 
     with shared_decompositions(1):
         threads = [threading.Thread(target=ask) for _ in range(4)]
@@ -693,7 +693,6 @@ def test_a_search_within_a_threaded_cross_validation_gives_the_same():
 # A good citizen of scikit-learn
 
 
-@pytest.mark.filterwarnings("ignore::skspectral.RepeatedObservationsWarning")  # the checks' data deserve it
 @pytest.mark.parametrize(
     "search",
     [

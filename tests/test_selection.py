@@ -49,8 +49,8 @@ def test_the_exact_method_has_no_selection(estimator):
 def test_other_targets_choose_other_rows_also_where_decompositions_are_shared():
     X, y = smooth(5, n=300)
     model = SpectralKernelRidge(gamma=2.0, selection="greedy", rank=10)
-    first = clone(model).fit(X, y)._decomposition.feature_map.landmarks
-    second = clone(model).fit(X, np.where(X[:, 0] > 1, y, 0.0))._decomposition.feature_map.landmarks
+    first = clone(model).fit(X, y)._fitted.decomposition.feature_map.landmarks
+    second = clone(model).fit(X, np.where(X[:, 0] > 1, y, 0.0))._fitted.decomposition.feature_map.landmarks
     assert not np.array_equal(first, second)
     assert (second[:, 0] > 0.5).mean() > (first[:, 0] > 0.5).mean()
 
@@ -82,7 +82,7 @@ def test_a_linear_kernel_is_cut_where_asked(options):
     y = X @ [1.0, 0, 0, 0, 0] + 0.1 * rng.normal(size=80)
     cut = SpectralKernelRidge(kernel="linear", **options).fit(X, y)
     assert cut.rank_ <= options.get("rank", 5)
-    assert cut._decomposition.feature_map is not None
+    assert cut._fitted.decomposition.feature_map is not None
 
 
 @pytest.mark.parametrize("options", [{"rank": 5}, {"method": "low_rank"}, {"method": "exact", "rank": 2}])

@@ -10,21 +10,24 @@ from hypothesis import strategies as st
 from problems import close, smooth
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
 from skspectral import (
     FeatureStatistics,
-    RepeatedObservationsWarning,
     SpectralGPRegressor,
     Spectrum,
     StreamingSpectralRegressor,
 )
 from skspectral.criteria import CRITERIA
 from skspectral.inference.solution import solve
+from skspectral.inference.variances import VarianceBounds
 from skspectral.kernels.gram import make_gram
 from skspectral.linalg import factors
+from skspectral.linalg.factors import FeatureMap
+from skspectral.streaming.features import Features
+from skspectral.streaming.model import Model, State
 
-FIELDS = ("n_rows", "n_observations", "half_log_precision", "weight", "mean", "scatter")
+FIELDS = ("n_rows", "half_log_weight", "weight", "mean", "scatter")
 
 
 def weights_of(kind, n, seed=0):
@@ -96,9 +99,11 @@ def test_weights_count_as_in_rows():
     w = np.array([0.0, 0.25, 1.0, 2.0, 3.0, 0.5])
     found = FeatureStatistics.from_rows(Phi, Y, w)
     assert found.n_rows == 5
-    assert found.n_observations == 1 + 1 + 2 + 3 + 1
-    assert found.half_log_precision == pytest.approx(0.5 * np.log([0.25, 0.5]).sum())
+    assert found.half_log_weight == pytest.approx(0.5 * np.log(w[1:]).sum())
     assert found.weight == pytest.approx(w.sum())
+    for intercept in (True, False):
+        basis = np.ones((6, 1)) if intercept else None
+        assert found.counts(intercept) == pytest.approx(Spectrum.from_factor(Phi, basis, w).rows.counts)
 
 
 def test_statistics_of_other_features_are_refused():
@@ -111,7 +116,6 @@ def test_statistics_of_other_features_are_refused():
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("weights", ["none", "precisions", "with zeros", "repeats"])
 @pytest.mark.parametrize("n", [3, 5, 6, 50])
-@pytest.mark.filterwarnings("ignore::skspectral.RepeatedObservationsWarning")
 def test_sums_give_what_the_rows_give(intercept, weights, n):
     Phi, Y = rows(1, n, offset=2.0)
     w = weights_of(weights, n, seed=2)
@@ -123,19 +127,21 @@ def test_sums_give_what_the_rows_give(intercept, weights, n):
     assert close(by_sums.scale, by_rows.scale, 1e-12)
     new, _ = rows(3, 5)
     basis = np.ones((5, 1)) if intercept else None
+    statistics = FeatureStatistics.from_rows(Phi, Y, w)
+    features = Features(None, VarianceBounds(noise=(1e-3, 1e3)), FeatureMap(np.eye(4), np.eye(4)))
     for name in ("evidence", "gcv"):
-        with_rows, with_sums = (solve(rotated, CRITERIA[name]) for rotated in (by_rows, by_sums))
-        if with_rows.tuning[0].status == "noise_free":
-            continue
-        assert np.allclose(with_sums.noise_var, with_rows.noise_var, rtol=1e-6)
-        assert np.allclose(with_sums.log_evidence, with_rows.log_evidence, rtol=1e-8)
-        assert close(with_sums.range_dual, Phi.T @ with_rows.range_dual, 1e-6)
-        assert close(with_sums.beta, with_rows.beta, 1e-6)
-        variances = [
-            s.predictive_variance(*s.spectrum.project_features(new, np.full(5, 20.0), basis))
-            for s in (with_sums, with_rows)
-        ]
-        assert close(*variances, 1e-6)
+        # bounds keep the variances off the noise-free limit, which sums and rows resolve to other digits
+        with_rows = solve(by_rows, CRITERIA[name], features.bounds)
+        with_sums = Model.make(State(2, features, statistics), CRITERIA[name], intercept)
+        assert np.allclose(with_sums.tuned.noise_var, with_rows.noise_var, rtol=1e-6)
+        assert np.allclose(with_sums.tuned.log_evidence, with_rows.log_evidence, rtol=1e-8)
+        assert close(with_sums.coef, Phi.T @ with_rows.range_dual, 1e-6)
+        assert close(with_sums.intercept, with_rows.beta[0] if intercept else np.zeros(2), 1e-6)
+        prior = np.full(5, 20.0)
+        by_features = with_rows.spectrum.project_features(new, prior, basis)
+        by_moments = with_sums.spectrum.project(with_sums.QPhi, with_sums.R_inv, new, prior, basis)
+        expected = with_rows.predictive_variance(*by_features)
+        assert close(with_sums.tuned.predictive_variance(*by_moments), expected, 1e-6)
 
 
 def test_a_large_mean_costs_no_digits():
@@ -150,7 +156,6 @@ def test_a_large_mean_costs_no_digits():
 @pytest.mark.parametrize("weights", ["none", "precisions", "with zeros", "repeats"])
 @pytest.mark.parametrize("m", [None, 3])
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.filterwarnings("ignore::skspectral.RepeatedObservationsWarning")
 def test_any_chunking_gives_the_answer_of_one_batch(weights, m, intercept):
     X, y = smooth(0, n=400, m=m)
     w = weights_of(weights, len(X))
@@ -330,10 +335,15 @@ def test_rows_of_weight_zero_are_absent():
         clone(model).partial_fit(X, y, np.zeros(120)).predict(X)
 
 
-def test_agreeing_repetitions_warn():
-    X, y = smooth(15, n=12)
-    with pytest.warns(RepeatedObservationsWarning):
-        StreamingSpectralRegressor(Matern(0.5)).fit(X, y, np.full(12, 1e6))
+def test_a_common_factor_of_the_weights_changes_no_prediction():
+    X, y = smooth(15, n=60)
+    w = np.random.default_rng(0).uniform(0.5, 2.0, 60)
+    model = StreamingSpectralRegressor(RBF(1.0), landmarks=X[:20])
+    plain, scaled = (clone(model).fit(X, y, factor * w) for factor in (1.0, 1e4))
+    assert close(scaled.predict(X), plain.predict(X), 1e-8)
+    assert scaled.noise_variance_ == pytest.approx(1e4 * plain.noise_variance_, rel=1e-7)
+    # 1/2 log|F'WF| is part of the restricted evidence
+    assert scaled.log_evidence_ == pytest.approx(plain.log_evidence_ + 0.5 * np.log(1e4), rel=1e-8)
 
 
 def test_it_can_be_pickled_at_any_moment():

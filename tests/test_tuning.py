@@ -11,7 +11,8 @@ from scipy.optimize import brentq, minimize
 
 from skspectral import Spectrum
 from skspectral.criteria import CRITERIA, profile
-from skspectral.inference.solution import criterion_curve, numerical_ratio_range, solve, solve_fixed
+from skspectral.inference.solution import solve, solve_fixed
+from skspectral.inference.tuned import criterion_curve, ratio_range
 from skspectral.inference.tuning import minimize_each
 from skspectral.inference.variances import VarianceBounds
 
@@ -140,7 +141,7 @@ def rotated_problem(seed, kernel="rbf", intercept=True, noise=0.3, m=2, n=25):
 
 
 def ratios(rotated, k=2000):
-    return np.geomspace(*numerical_ratio_range(rotated.spectrum), k)
+    return np.geomspace(*ratio_range(rotated), k)
 
 
 @runs_to_its_bound
@@ -197,7 +198,7 @@ def test_limits_carry_their_variances():
     spectrum = Spectrum.from_gram(reference.matern12(X))
     rotated = spectrum.rotate(np.column_stack([np.sin(X[:, 0]), spectrum.U[:, 0]]))
     smooth_one, rough = (solve(rotated.select([j]), CRITERIA["evidence"]) for j in (0, 1))
-    assert smooth_one.noise_ratio[0] == pytest.approx(numerical_ratio_range(spectrum)[0])
+    assert smooth_one.noise_ratio[0] == pytest.approx(ratio_range(rotated)[0])
     assert (rough.noise_ratio[0], rough.signal_var[0]) == (np.inf, 0.0)
     assert rough.noise_var[0] == pytest.approx(1 / 50)  # the mean square of a unit vector
     assert not rough.range_dual.any()

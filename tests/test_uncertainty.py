@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skspectral import SpectralGPRegressor, SpectralKernelRidge
 from skspectral.inference.averaging import StudentMixture
-from skspectral.inference.solution import numerical_ratio_range
+from skspectral.inference.tuned import ratio_range
 
 GP = SpectralGPRegressor(RBF(1.0), optimizer=None)
 AVERAGED = SpectralGPRegressor(RBF(1.0), optimizer=None, inference="integrate")
@@ -409,7 +409,7 @@ def dense_log_density(K, y, F, g, signal_var, weight):
 def test_averaged_predictions_equal_a_dense_quadrature_over_both_variances(fit_intercept, noise):
     X, y = smooth(n=10, noise=noise, seed=2)
     gp = clone(AVERAGED).set_params(fit_intercept=fit_intercept).fit(X, y)
-    x_range = np.log(numerical_ratio_range(gp.spectrum_))
+    x_range = np.log(ratio_range(gp._fitted.solution.rotated))
     brute = BruteForce(X, y, X_NEW, x_range, fit_intercept)
     for include_noise in (True, False):
         mean, covariance = brute.moments(include_noise)
@@ -426,7 +426,7 @@ def test_averaged_predictions_equal_a_dense_quadrature_over_both_variances(fit_i
 def test_the_posterior_of_the_variances_equals_a_dense_quadrature():
     X, y = smooth(n=10, seed=2)
     gp = clone(AVERAGED).fit(X, y)
-    brute = BruteForce(X, y, X_NEW, np.log(numerical_ratio_range(gp.spectrum_)), True)
+    brute = BruteForce(X, y, X_NEW, np.log(ratio_range(gp._fitted.solution.rotated)), True)
     (p,) = gp.variance_posterior_
     nu = p.degrees_of_freedom
     assert nu == 9.0
@@ -528,7 +528,7 @@ def test_averaged_predictions_with_weights_equal_a_dense_quadrature():
     X, y = smooth(n=10, seed=2)
     weight = np.random.default_rng(0).uniform(0.3, 1.0, 10)
     gp = clone(AVERAGED).fit(X, y, sample_weight=weight)
-    brute = BruteForce(X, y, X_NEW, np.log(numerical_ratio_range(gp.spectrum_)), True, weight)
+    brute = BruteForce(X, y, X_NEW, np.log(ratio_range(gp._fitted.solution.rotated)), True, weight)
     mean, covariance = brute.moments(True)
     assert close(gp.predict(X_NEW), mean, 1e-6)
     assert close(gp.predict(X_NEW, return_cov=True)[1], covariance, 1e-6)

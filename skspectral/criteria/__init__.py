@@ -33,7 +33,7 @@ loo_lpd       n     sum r_i^2 R_ii                        -sum log R_ii
 ============  ====  ====================================  ===========================
 
 where R = U diag(v) U' + (projector on the null directions) and r_i = (R y)_i / R_ii is the
-leave-one-out residual (for weights see `leave_one_out`). In the criteria that are densities, A/n is
+leave-one-out residual. In the criteria that are densities, A/n is
 the noise variance that maximises the density at that x (the other variance is noise_var / g). Each
 module supplies A, H and their first two derivatives (`Terms`); `form.profile` turns them into f, f', f''.
 

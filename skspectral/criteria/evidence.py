@@ -59,7 +59,7 @@ def neg_two_log_evidence(rotated, noise_var, signal_var):
     """
     d = _directions(rotated, noise_var, signal_var)
     energy = rotated.energy * rotated.scale**2
-    constant = rotated.n_free * np.log(2 * np.pi) - 2.0 * rotated.rows.half_log_precision
+    constant = rotated.n_free * np.log(2 * np.pi) - 2.0 * rotated.counts.half_log_weight
     return constant + (np.log(d) @ rotated.count)[:, None] + (1.0 / d) @ energy
 
 

@@ -82,11 +82,11 @@ class Criterion:
     def score(self, rotated, n, f):
         """Return the public value of f, in the units of y and greater is better.
 
-        A log density for densities, minus a mean squared error for the others.
+        A log density for densities, minus a mean squared error, weighted, for the others.
         """
         if self.is_density:
             return rotated.log_jacobian(n) - 0.5 * (n * (np.log(2 * np.pi) + 1.0) + f)
-        return -np.exp(f) * rotated.scale**2
+        return -np.exp(f) * rotated.scale**2 / rotated.counts.mean_weight
 
 
 @dataclass(frozen=True)

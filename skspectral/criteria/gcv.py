@@ -11,12 +11,12 @@ def gcv_terms(rotated, x):
     """Return the terms of log GCV, GCV = n sum e v^2 / (sum c v)^2, O(n) per x.
 
     The mean space counts as fitted degrees of freedom: sum c v runs over the n-q other directions,
-    while n is the number of observations.
+    while n is the number of rows.
     """
     v = shrinkage(rotated.s, x)
     u = 1.0 - v
     v2, vu = v**2, v * u
-    n, e, c = rotated.rows.n_observations, rotated.energy, rotated.count
+    n, e, c = rotated.counts.n_rows, rotated.energy, rotated.count
     T, T1, T2 = count_sum(v, c), count_sum(vu, c), count_sum(vu * (u - v), c)
     T = np.maximum(T, np.finfo(np.float64).tiny)  # 0 only where no direction is left at all
     return Terms(
@@ -36,5 +36,5 @@ def gcv_sensitivity(rotated, x, b):
     T = count_sum(shrinkage(rotated.s, x), rotated.count)
     v = shrinkage(rotated.spectrum.s, x).T
     once = U @ (v * rotated.y_tilde)
-    twice = U @ (v**2 * rotated.y_tilde * (2.0 * rotated.rows.n_observations / (g * b)))
+    twice = U @ (v**2 * rotated.y_tilde * (2.0 * rotated.counts.n_rows / (g * b)))
     return (U * (2.0 * v**2 / (g * T)).sum(axis=1)) @ U.T - outer_sum(once, twice)

@@ -4,12 +4,8 @@ With R = U diag(v) U' + N, N the projector on the null directions,
 
     r_i = (R y)_i / R_ii,     predictive variance of y_i given the others = noise_var / R_ii,
 
-exact, with the mean refitted without observation i. The diagonal of R needs the squares of U:
-O(n^2) per x, one GEMM for a grid.
-
-A row of weight w >= 1 is w observations, of which one is left out at a time: R_ii becomes
-D_i = 1 - (1 - R_ii)/w, which for integer weights is exactly leave-one-out on repeated rows. A row of
-weight w < 1 is one observation of precision w, left out as a whole: D_i = R_ii.
+exact, with the mean refitted without row i. The diagonal of R needs the squares of U: O(n^2) per x, one GEMM
+for a grid. With weights both are those of W^1/2 y, and of y after division by root(w_i) and w_i.
 """
 
 from dataclasses import dataclass
@@ -34,7 +30,7 @@ UNDETERMINED = 1e-13
 
 @dataclass(frozen=True)
 class Residuals:
-    """N = R y and D with two derivatives in x, each (rows, k, m) or (rows, k, 1), and multiplicities."""
+    """N = R y and D = diag R with two derivatives in x, each (rows, k, m) or (rows, k, 1)."""
 
     N: np.ndarray
     N1: np.ndarray
@@ -42,7 +38,6 @@ class Residuals:
     D: np.ndarray
     D1: np.ndarray
     D2: np.ndarray
-    multiplicity: np.ndarray
 
     @property
     def r(self):
@@ -56,22 +51,20 @@ class Residuals:
 
 
 def loo_residuals(rotated, x):
-    """Return the `Residuals` over the rows that the other observations determine, and their multiplicity."""
-    spectrum = rotated.spectrum
-    rows, share = _determined(rotated)
-    U, U_squared, share = spectrum.dense_U, spectrum.U_squared, share[rows][:, None]
+    """Return the `Residuals` over the rows that the others determine."""
+    spectrum, rows = rotated.spectrum, _determined(rotated)
+    U, U_squared = spectrum.dense_U, spectrum.U_squared
     if not rows.all():
         U, U_squared = U[rows], U_squared[rows]
     v = shrinkage(spectrum.s, x)
     u = 1.0 - v
     weights = (v, v * u, v * u * (u - v))
     numerators = [_apply(U, w * rotated.y_tilde.T) for w in weights]
-    denominators = [share * _apply(U_squared, w) for w in weights]
-    denominators[0] += 1.0 - share
+    denominators = [_apply(U_squared, w) for w in weights]
     if spectrum.n_null:
         numerators[0] += rotated.null_residual[rows][:, None, :]
-        denominators[0] += share * spectrum.null_leverage[rows][:, None, :]
-    return Residuals(*numerators, *denominators, rotated.rows.multiplicity[rows][:, None])
+        denominators[0] += spectrum.null_leverage[rows][:, None, :]
+    return Residuals(*numerators, *denominators)
 
 
 def loo_terms(rotated, x):
@@ -80,7 +73,7 @@ def loo_terms(rotated, x):
     r, r1 = res.r, res.r1
     r2 = (res.N2 - 2.0 * r1 * res.D1 - r * res.D2) / res.D
     zero = np.zeros((len(x), 1))
-    n = max(res.multiplicity.sum(), 1.0)
+    n = max(len(r), 1)
     return Terms(
         n=1.0,
         A=(r**2).sum(axis=0) / n,
@@ -93,34 +86,34 @@ def loo_terms(rotated, x):
 
 
 def loo_lpd_terms(rotated, x):
-    """Return A = sum r_i^2 D_i and H = -sum log D_i over all observations, O(n^2) per x."""
+    """Return A = sum r_i^2 D_i and H = -sum log D_i over the rows, O(n^2) per x."""
     res = loo_residuals(rotated, x)
-    r, r1, D, D1, times = res.r, res.r1, res.D, res.D1, res.multiplicity
+    r, r1, D, D1 = res.r, res.r1, res.D, res.D1
     A1 = 2.0 * r * res.N1 - r**2 * D1
     A2 = 2.0 * (r1 * res.N1 + r * res.N2 - r * r1 * D1) - r**2 * res.D2
     log_slope = D1 / D
     return Terms(
-        n=float(times.sum()),
+        n=len(r),
         A=(r * res.N).sum(axis=0),
         A1=A1.sum(axis=0),
         A2=A2.sum(axis=0),
-        H=-(times * np.log(D)).sum(axis=0),
-        H1=-(times * log_slope).sum(axis=0),
-        H2=(times * (log_slope**2 - res.D2 / D)).sum(axis=0),
+        H=-np.log(D).sum(axis=0),
+        H1=-log_slope.sum(axis=0),
+        H2=(log_slope**2 - res.D2 / D).sum(axis=0),
     )
 
 
 def loo_sensitivity(rotated, x, b):
     """Return dF/dK of log(PRESS/n): dA = sum_i a_i (dN_i - r_i dD_i), a_i = 2 r_i / (n D_i)."""
     res = loo_residuals(rotated, x[None])
-    a = 2.0 * res.r / (res.D * max(res.multiplicity.sum(), 1.0) * b)
+    a = 2.0 * res.r / (res.D * max(len(res.r), 1) * b)
     return _pull_back(rotated, x, res, a, a * res.r)
 
 
 def loo_lpd_sensitivity(rotated, x, b):
     """Return dF/dK: dA = sum_i (2 r_i dN_i - r_i^2 dD_i) and dH = -sum_i dD_i / D_i."""
     res = loo_residuals(rotated, x[None])
-    return _pull_back(rotated, x, res, 2.0 * res.r / b, res.r**2 / b + res.multiplicity / res.D)
+    return _pull_back(rotated, x, res, 2.0 * res.r / b, res.r**2 / b + 1.0 / res.D)
 
 
 def _pull_back(rotated, x, res, a, d):
@@ -129,22 +122,19 @@ def _pull_back(rotated, x, res, a, d):
     O(n^3) for each output: R diag(d) R is dense.
     """
     spectrum, g = rotated.spectrum, np.exp(x)
-    rows, share = _determined(rotated)
+    rows = _determined(rotated)
     G = np.zeros((len(spectrum.dense_U), len(spectrum.dense_U)))
     for m in range(rotated.n_outputs):
         R = (spectrum.dense_U * shrinkage(spectrum.s, x[[m]])[0]) @ spectrum.dense_U[rows].T
-        G += (R * (share[rows, 0] * d[:, 0, m] / g[m])) @ R.T
+        G += (R * (d[:, 0, m] / g[m])) @ R.T
         N = spectrum.dense_U @ (shrinkage(spectrum.s, x[[m]])[0] * rotated.y_tilde[:, m])
         G -= outer_sum((R @ a[:, 0, m] / g[m])[:, None], N[:, None])
     return G
 
 
 def _determined(rotated):
-    """Return which rows the other observations determine, and the share of a row that is left out."""
-    times = rotated.rows.multiplicity
-    share = 1.0 / np.maximum(times, 1.0)
-    freedom = (1.0 - share + share * rotated.spectrum.freedom) * times
-    return freedom[:, 0] > UNDETERMINED, share
+    """Return which rows the others determine; absent rows are not among them."""
+    return rotated.spectrum.freedom[:, 0] > UNDETERMINED
 
 
 def _apply(U, weights):

@@ -13,8 +13,9 @@ from dataclasses import is_dataclass
 import joblib
 
 from ..support.exceptions import IndefiniteKernelError
+from .decompose import decompose
 
-__all__ = ["decomposition", "shared_decompositions"]
+__all__ = ["decompose_shared", "shared", "shared_decompositions"]
 
 
 class _Once:
@@ -73,21 +74,24 @@ def shared_decompositions(size):
         _cache.resize(-size)
 
 
-def decomposition(make, kernel, *arrays):
-    """Return make(), or what it returned before for the same kernel and arrays while sharing is on.
+def shared(make, *what):
+    """Return make(), or what it returned before for the same `what` while sharing is on.
 
-    Parameters
-    ----------
-    make : callable
-        Computes the decomposition.
-    kernel : object
-        What determines the kernel; compared by content where it can be pickled, else by identity.
-    *arrays : ndarray, sparse matrix or None
-        Rows, weights and settings, compared likewise.
+    Kernels, arrays and settings are compared by content where they can be pickled, else by identity.
     """
-    if not _cache.size:
-        return make()
-    return _cache.get(_key((kernel, *arrays)), make)
+    return _cache.get(_key(what), make) if _cache.size else make()
+
+
+def decompose_shared(problem, plan):
+    """Return `decompose` of a problem, shared with others of the same kernel and rows.
+
+    Targets, given noise ratios and bounds of the variances count only where the decomposition depends on
+    them.
+    """
+    data, n = problem.data, len(problem.data)
+    looked_at = (data.Y, problem.noise_ratio, problem.bounds) if plan.looks_at_targets(n) else None
+    what = problem.gram, data.X, data.weight, data.basis, plan.route(n), plan.rank, looked_at
+    return shared(lambda: decompose(problem, plan), *what)
 
 
 class _Itself:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from ..support.intervals import check_coverage, normal_interval
-from ..support.validation import as_columns
+from ..support.shapes import as_columns
 from .canvas import BLACK, COLORS, Display
 from .view import interval, unwrap
 

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from ..criteria import CRITERIA
+from ..inference.variances import resolvable_ratios
 from .canvas import COLORS, CRITERION_LABELS, GREY, Display
 from .view import criterion_values, n_outputs, spectral
 
@@ -102,8 +103,8 @@ class EvidenceDisplay(Display):
             curve = _Curve(model, name, shown)
             curves[name], limits[name] = curve.depth(alphas), curve.depth(curve.ends)
             optima[name] = curve.optima
-        found = model.variance_uncertainty(coverage)
-        intervals = np.array([found[j].ratio_interval for j in shown])
+        uncertainty = model.variance_uncertainty(coverage)
+        intervals = np.array([uncertainty[j].ratio_interval for j in shown])
         names = ("",) if len(shown) == 1 else tuple(f"output {j}" for j in shown)
         return cls(alphas, curves, limits, optima, intervals, coverage, names).plot(ax=ax)
 
@@ -187,8 +188,8 @@ def _label(criterion, output, n_criteria):
 
 def _all_alphas(spectrum):
     """Return the range that tuning searches."""
-    smallest = max(spectrum.resolution, spectrum.rows.n_observations * np.finfo(float).eps * spectrum.scale)
-    return np.geomspace(smallest, 1e6 * spectrum.scale, 400)
+    largest = spectrum.s.max(initial=0.0) or 1.0
+    return np.geomspace(*resolvable_ratios(len(spectrum.rows), largest, spectrum.resolution), 400)
 
 
 class _Curve:
@@ -211,9 +212,9 @@ class _Curve:
         """Remember the best of some trial values."""
         values = self._values(alphas)
         best = values.argmax(axis=0)
-        found = values.max(axis=0)
-        self.optima = np.where(found > self.maximum, alphas[best], self.optima)
-        self.maximum = np.maximum(found, self.maximum)
+        highest = values.max(axis=0)
+        self.optima = np.where(highest > self.maximum, alphas[best], self.optima)
+        self.maximum = np.maximum(highest, self.maximum)
 
     def _values(self, alphas):
         """Return the criterion in units of log density, (k, outputs)."""

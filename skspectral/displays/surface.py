@@ -88,14 +88,15 @@ class EvidenceSurfaceDisplay(Display):
         EvidenceSurfaceDisplay
         """
         model = spectral(estimator)
-        found = model.variance_uncertainty(coverage)[output]
+        uncertainty = model.variance_uncertainty(coverage)[output]
         fitted = [float(np.ravel(v)[output]) for v in (model.noise_variance_, model.signal_variance_)]
-        noise = _grid(found.noise_interval, fitted[0], 1.0, n_grid)
-        signal = _grid(found.signal_interval, fitted[1], 1.0 / model.spectrum_.scale, n_grid)
+        noise = _grid(uncertainty.noise_interval, fitted[0], 1.0, n_grid)
+        largest = model.spectrum_.s.max(initial=0.0) or 1.0
+        signal = _grid(uncertainty.signal_interval, fitted[1], 1.0 / largest, n_grid)
         values = _log_evidence(model, output, noise[:, None], signal)
         best = [max(v, grid[0]) for v, grid in zip(fitted, (noise, signal), strict=True)]
         top = max(values.max(), float(_log_evidence(model, output, *best)))
-        intervals = found.noise_interval, found.signal_interval
+        intervals = uncertainty.noise_interval, uncertainty.signal_interval
         return cls(noise, signal, values - top, tuple(fitted), *intervals, coverage).plot(ax=ax)
 
     def plot(self, ax=None):

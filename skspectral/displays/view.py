@@ -3,12 +3,10 @@
 import copy
 
 import numpy as np
-from sklearn.model_selection._search import BaseSearchCV
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
 
 from ..support.intervals import normal_interval
-from ..support.validation import as_columns
+from ..support.pipelines import unwrap
+from ..support.shapes import as_columns
 
 __all__ = [
     "criterion_values",
@@ -17,22 +15,7 @@ __all__ = [
     "output_column",
     "rotated_targets",
     "spectral",
-    "unwrap",
 ]
-
-
-def unwrap(estimator, X=None):
-    """Return the fitted model inside searches and Pipelines, and its inputs with their steps applied."""
-    while isinstance(estimator, Pipeline | BaseSearchCV):
-        if isinstance(estimator, BaseSearchCV):
-            check_is_fitted(estimator, "best_estimator_")
-            estimator = estimator.best_estimator_
-            continue
-        if X is not None and len(estimator.steps) > 1:
-            X = estimator[:-1].transform(X)
-        estimator = estimator.steps[-1][1]
-    check_is_fitted(estimator)
-    return estimator, X
 
 
 def spectral(estimator):

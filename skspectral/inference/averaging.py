@@ -1,4 +1,4 @@
-"""Predictions averaged over the variances instead of at their maximum (maths 11).
+"""Predictions averaged over the variances instead of at their maximum .
 
 With a prior density 1/signal_var and a flat prior of x = log noise_ratio on the range that the spectrum
 resolves, signal_var integrates out in closed form. What remains is one variable for each output,
@@ -15,7 +15,8 @@ import numpy as np
 from scipy.special import gammaln, stdtr, stdtrit
 
 from ..criteria import CRITERIA
-from .solution import Solution, search_range
+from .solution import Solution
+from .tuned import search_range
 
 __all__ = [
     "AveragedSolution",
@@ -53,8 +54,8 @@ class VariancePosterior:
         Posterior probability of each node; the sum is 1.
     noise_variance, signal_variance : ndarray of shape (k,)
         Scales of the variances at each node.
-    degrees_of_freedom : float
-        nu = n - q, observations less mean functions.
+    degrees_of_freedom : int
+        nu = n - q, rows less mean functions.
 
     Examples
     --------
@@ -66,7 +67,7 @@ class VariancePosterior:
     >>> gp = SpectralGPRegressor(RBF(1.5), optimizer=None, inference="integrate").fit(X, y)
     >>> posterior = gp.variance_posterior_[0]
     >>> posterior.degrees_of_freedom
-    59.0
+    59
     >>> round(float(posterior.weight @ np.sqrt(posterior.noise_variance)), 1)
     0.3
     """
@@ -75,7 +76,7 @@ class VariancePosterior:
     weight: np.ndarray
     noise_variance: np.ndarray
     signal_variance: np.ndarray
-    degrees_of_freedom: float
+    degrees_of_freedom: int
 
 
 @dataclass(frozen=True)
@@ -300,7 +301,7 @@ def integrate_variances(solution, bounds):
     posteriors = {j: _single_node(solution, j) for j in np.flatnonzero(~rotated.varies)}
     if len(varying):
         part = rotated.select(varying)
-        x_min, x_max, _ = search_range(rotated.spectrum, bounds)
+        x_min, x_max, _ = search_range(rotated, bounds)
         x, log_weight = _quadrature(lambda x: _log_density(part, x), x_min, x_max, 0.5 * rotated.n_free)
         terms = CRITERIA["evidence"](part, x[:, None])
         noise_variance = terms.A / terms.n * part.scale**2
@@ -328,7 +329,7 @@ def _single_node(solution, j):
     ratio, noise, signal = (
         np.array([values[j]]) for values in (solution.noise_ratio, solution.noise_var, solution.signal_var)
     )
-    return VariancePosterior(ratio, np.ones(1), noise, signal, max(solution.rotated.n_free, 1.0))
+    return VariancePosterior(ratio, np.ones(1), noise, signal, max(solution.rotated.n_free, 1))
 
 
 def _node(p, k):

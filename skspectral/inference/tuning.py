@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Minima", "TuningResult", "minimize_each"]
+__all__ = ["Minima", "TuningResult", "minimize_each", "zoom"]
 
 _GRID_STEP = 0.25
 _SUBDIVISIONS = 8
@@ -25,6 +25,8 @@ _X_TOLERANCE = 1e-10
 _MAX_REFINEMENTS = 80
 # Brackets refined together; bounds the memory of evaluations at points of each output's own.
 _BATCH = 256
+# Points of each look that zooms in: a factor of 4.
+_ZOOM_POINTS = 9
 
 
 @dataclass(frozen=True)
@@ -105,14 +107,14 @@ def _brackets(objective, grid, f1, f2):
     """Return (outputs, a, b) of all cells in which f' rises through 0."""
     down, up = f1[:-1], f1[1:]
     cell, output = np.nonzero((down < 0) & (up >= 0))
-    found = [(output, grid[cell], grid[cell + 1])]
+    brackets = [(output, grid[cell], grid[cell + 1])]
     cell, output = np.nonzero(_may_hide_roots(down, up, f2[:-1], f2[1:], np.diff(grid)[:, None]))
     if len(cell):
         fine = np.linspace(grid[cell], grid[cell + 1], _SUBDIVISIONS + 1)
         slope = objective(fine, output)[1]
         piece, which = np.nonzero((slope[:-1] < 0) & (slope[1:] >= 0))
-        found.append((output[which], fine[piece, which], fine[piece + 1, which]))
-    return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
+        brackets.append((output[which], fine[piece, which], fine[piece + 1, which]))
+    return tuple(np.concatenate(parts) for parts in zip(*brackets, strict=True))
 
 
 def _may_hide_roots(down, up, curve_down, curve_up, width):
@@ -147,3 +149,27 @@ def _refine(objective, outputs, a, b):
             break
         x = proposal
     return x, f, n_steps
+
+
+def zoom(function, points, n_looks):
+    """Return minimisers and minima of functions of one variable without derivatives, one for each column.
+
+    Parameters
+    ----------
+    function : callable
+        (k, ...) -> (k, ...), elementwise.
+    points : ndarray of shape (k, ...)
+        Ascending along the first axis. The best point and its neighbours bracket the minimum that is found.
+    n_looks : int
+        How often the bracket is cut, by a factor of 4 each time.
+    """
+    for _ in range(n_looks):
+        best = function(points).argmin(axis=0)[None]
+        left, right = (
+            np.take_along_axis(points, np.clip(best + step, 0, len(points) - 1), axis=0)[0]
+            for step in (-1, 1)
+        )
+        points = np.linspace(left, right, _ZOOM_POINTS)
+    values = function(points)
+    best = values.argmin(axis=0)[None]
+    return tuple(np.take_along_axis(of, best, axis=0)[0] for of in (points, values))

@@ -22,9 +22,10 @@ from scipy.special import chdtri
 
 from ..criteria import CRITERIA, Box, profile
 from ..criteria.evidence import evidence_gradient, evidence_hessian
-from ..linalg.spectrum import Rotated
+from ..linalg.rotated import Rotated
 from ..support.intervals import check_coverage
-from .solution import search_range, solve
+from .tuned import search_range, tune
+from .tuning import zoom
 from .variances import VarianceBounds
 
 __all__ = ["VarianceUncertainty", "variance_uncertainty"]
@@ -32,11 +33,9 @@ __all__ = ["VarianceUncertainty", "variance_uncertainty"]
 _GRID_STEP = 0.25
 _BISECTIONS = 45
 _NEWTON_STEPS = 12
-# An extreme over x is looked for on a grid, then nine times between the neighbours of the best point,
-# which gain a factor 4 each: the value is exact to rounding.
+# An extreme over x is looked for on a grid, then nine times closer: its value is exact to rounding.
 _POINTS = 65
 _ZOOMS = 9
-_ZOOM_POINTS = 9
 # Relative distance from a bound that is rounding: x is tuned to 1e-10.
 _SLACK = 1e-8
 # Keeps a standard error finite where the evidence is flat to rounding.
@@ -83,10 +82,10 @@ class VarianceUncertainty:
     >>> X = np.linspace(0, 6, 60)[:, None]
     >>> y = np.sin(X[:, 0]) + np.random.default_rng(0).normal(0, 0.3, 60)
     >>> gp = SpectralGPRegressor(RBF(1.5), optimizer=None).fit(X, y)
-    >>> found = gp.variance_uncertainty()[0]
-    >>> round(found.noise_se, 2)
+    >>> uncertainty = gp.variance_uncertainty()[0]
+    >>> round(uncertainty.noise_se, 2)
     0.19
-    >>> low, high = np.sqrt(found.noise_interval)
+    >>> low, high = np.sqrt(uncertainty.noise_interval)
     >>> bool(low < 0.3 < high)
     True
     """
@@ -121,7 +120,7 @@ def variance_uncertainty(rotated, bounds=None, coverage=0.95):
     tuple of VarianceUncertainty
     """
     coverage, bounds = check_coverage(coverage), bounds or VarianceBounds()
-    best = solve(rotated, CRITERIA["evidence"], bounds)
+    best = tune(rotated, CRITERIA["evidence"], bounds)
     intervals = _intervals(rotated, bounds, best, coverage)
     return tuple(
         VarianceUncertainty(
@@ -284,13 +283,13 @@ def _of_constant(best, j):
 
 def _profile_intervals(region, bounds):
     """Return (lower, upper) of noise, signal and ratio, each (m,), in the units of y."""
-    spectrum, unit = region.rotated.spectrum, region.rotated.scale**2
-    x_min, x_max, is_limit = search_range(spectrum, bounds)
+    unit = region.rotated.scale**2
+    x_min, x_max, is_limit = search_range(region.rotated, bounds)
     x_low, x_high, at_min, at_max = region.ratio_ends(x_min, x_max)
     noise_free, pure_noise = at_min & is_limit[0], at_max & is_limit[1]
     noise, signal = _variance_ends(region, x_low, x_high, pure_noise)
     noise, signal = unit * np.exp(noise), unit * np.exp(signal)
-    if spectrum.s.any():
+    if region.rotated.s.any():
         noise[0] = np.where(noise_free, 0.0, noise[0])
     else:  # a kernel of zeros says nothing about the signal
         signal[1] = np.inf
@@ -309,20 +308,8 @@ def _variance_ends(region, x_low, x_high, pure_noise):
     noise, signal = np.empty((2, len(x_low))), np.empty((2, len(x_low)))
     limit = region.log_noise(np.full((1, len(x_low)), np.inf))
     for end, sign in enumerate((1.0, -1.0)):
-        best = _smallest(lambda x, e=end, s=sign: s * region.log_noise(x)[e], points)
+        best = zoom(lambda x, e=end, s=sign: s * region.log_noise(x)[e], points, _ZOOMS)[1]
         noise[end] = sign * np.where(pure_noise, np.minimum(best, sign * limit[end][0]), best)
-        signal[end] = sign * _smallest(lambda x, e=end, s=sign: s * (region.log_noise(x)[e] - x), points)
+        least = zoom(lambda x, e=end, s=sign: s * (region.log_noise(x)[e] - x), points, _ZOOMS)[1]
+        signal[end] = sign * least
     return noise, signal
-
-
-def _smallest(function, points):
-    """Return the minima of functions of one variable, one per column of the starting points (k, m)."""
-    for _ in range(_ZOOMS):
-        values = function(points)
-        best = values.argmin(axis=0)[None]
-        left, right = (
-            np.take_along_axis(points, np.clip(best + step, 0, len(points) - 1), axis=0)[0]
-            for step in (-1, 1)
-        )
-        points = np.linspace(left, right, _ZOOM_POINTS)
-    return function(points).min(axis=0)

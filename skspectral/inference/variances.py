@@ -6,11 +6,33 @@ import numpy as np
 
 from ..criteria import Box
 from ..criteria.form import Profile
+from .tuning import zoom
 
-__all__ = ["VarianceBounds", "VariancePrior"]
+__all__ = ["VarianceBounds", "VariancePrior", "resolvable_ratios"]
+
+# Above this ratio to the largest eigenvalue the fit differs from pure noise by less than a millionth.
+_LARGEST_RATIO = 1e6
 
 # Step in x of the difference where a prior leaves no closed form.
 _STEP = 1e-4
+# Looks that narrow log noise_var from half a unit down to rounding.
+_ZOOMS = 16
+
+
+def resolvable_ratios(n, largest, resolution=0.0):
+    """Return the smallest and largest noise ratio that make a difference.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    largest : float
+        Largest eigenvalue of K, or a bound on it.
+    resolution : float, default=0
+        Eigenvalues below it are rounding, and so is a ridge.
+    """
+    eps = np.finfo(np.float64).eps
+    return max(resolution, n * eps * largest), _LARGEST_RATIO * largest
 
 
 @dataclass(frozen=True)
@@ -59,8 +81,8 @@ class VariancePrior:
     def profile(self, terms, x, scale, box):
         """Return the `Profile` of the penalised criterion: no closed form, so a search over log noise_var.
 
-        A grid and golden sections find the best noise_var at each x; the derivative by x is a
-        difference. Slower than `criteria.profile`, and used only where there are such priors.
+        A grid and a zoom find the best noise_var at each x; the derivative by x is a difference. Slower than
+        `criteria.profile`, and used only where there are such priors.
         """
         behind, here, ahead = (self._minimise(terms, x + h, h, scale, box) for h in (-_STEP, 0.0, _STEP))
         with np.errstate(invalid="ignore"):  # inf - inf where the prior excludes a point
@@ -69,21 +91,16 @@ class VariancePrior:
 
     def _minimise(self, terms, x, h, scale, box):
         """Return min and argmin over noise_var at x, with A and H carried there from x - h."""
-        A = (terms.A + h * terms.A1 + 0.5 * h**2 * terms.A2)[..., None]
-        H = (terms.H + h * terms.H1 + 0.5 * h**2 * terms.H2)[..., None]
-        unit, g = (scale**2)[:, None], np.exp(x)[..., None]
-        low, high = (0.0, np.inf) if box is None else (limit[..., None] for limit in box.noise_limits(x)[:2])
+        A = terms.A + h * terms.A1 + 0.5 * h**2 * terms.A2
+        H = terms.H + h * terms.H1 + 0.5 * h**2 * terms.H2
+        unit, g = scale**2, np.exp(x)
+        low, high = (0.0, np.inf) if box is None else box.noise_limits(x)[:2]
 
         def value(log_b):
             b = np.clip(np.exp(log_b), low, high)
             fit = terms.n * np.log(b) + A / b - terms.n + H
             return fit + self.penalty(b * unit, b * unit / g)
 
-        log_b = np.log(A / terms.n) + np.linspace(-16.0, 16.0, 129)
-        best = np.take_along_axis(log_b, value(log_b).argmin(axis=-1)[..., None], axis=-1)
-        width = 0.25
-        for _ in range(30):
-            points = best + width * np.array([-1.0, -0.618, -0.382, 0.0, 0.382, 0.618, 1.0])
-            best = np.take_along_axis(points, value(points).argmin(axis=-1)[..., None], axis=-1)
-            width *= 0.5
-        return value(best)[..., 0], np.clip(np.exp(best), low, high)[..., 0]
+        grid = np.linspace(-16.0, 16.0, 129).reshape(-1, *(1 for _ in A.shape))
+        log_b, least = zoom(value, np.log(A / terms.n) + grid, _ZOOMS)
+        return least, np.clip(np.exp(log_b), low, high)

@@ -16,6 +16,7 @@ __all__ = ["PAIRWISE_NAMES", "KernelGram", "PairwiseGram", "PrecomputedGram", "m
 
 PAIRWISE_NAMES = frozenset(PAIRWISE_KERNEL_FUNCTIONS)
 
+_EPS = float(np.finfo(np.float64).eps)
 # Largest |K - K'| relative to max |K| that is taken for rounding in a matrix made elsewhere.
 _SYMMETRY_TOLERANCE = 1e-6
 # Rows whose kernel among themselves is made to read off its diagonal, where nothing better is known.
@@ -29,6 +30,10 @@ class _OnRows:
 
     def check(self, X):
         """Do nothing: K(X, X) is square and symmetric by making."""
+
+    def precision(self, X):
+        """Return the relative error of entries: they are made here, in float64."""
+        return _EPS
 
     def columns(self, X, chosen):
         """Return the columns K(X, X[chosen])."""
@@ -117,9 +122,13 @@ class PrecomputedGram:
     """Matrices made by the caller: what is passed as X is the kernel matrix itself."""
 
     def square(self, K):
-        """Return a checked copy of K, which the caller may overwrite; float32 stays float32."""
+        """Return a checked copy of K in float64, which the caller may overwrite."""
         _check_square(K)
-        return _symmetrised(np.array(K, order="C"))
+        return _symmetrised(np.array(K, dtype=np.float64, order="C"))
+
+    def precision(self, K):
+        """Return the relative error of entries: what the caller made in float32 has its rounding."""
+        return float(np.finfo(K.dtype).eps) if K.dtype.kind == "f" else _EPS
 
     def check(self, K):
         """Refuse a K that is not square or not symmetric, without another array of its size."""

@@ -20,22 +20,37 @@ _FLATTEST = 1e-12
 
 @dataclass(frozen=True)
 class Descent:
-    """Where a minimisation ended: `x`, `value` and `curvature` (BFGS)."""
+    """Where a minimisation ended.
+
+    Attributes
+    ----------
+    x : ndarray of shape (p,)
+        The point.
+    evaluation : object
+        What the objective returned there.
+    curvature : ndarray of shape (p, p)
+        Estimate of the Hessian (BFGS).
+    """
 
     x: np.ndarray
-    value: float
+    evaluation: object
     curvature: np.ndarray
+
+    @property
+    def value(self):
+        """The objective at `x`."""
+        return self.evaluation.value
 
 
 def minimize_in_box(
     objective, start, lower, upper, *, curvature=None, tolerance=1e-7, max_steps=100, report=None
 ):
-    """Minimise objective(x) -> (value, gradient) over lower <= x <= upper.
+    """Minimise a function over lower <= x <= upper.
 
     Parameters
     ----------
     objective : callable
-        May return a value of inf where it is not defined.
+        Returns an object with `value`, which may be infinite where it is not defined, and `gradient`.
     start, lower, upper : ndarray of shape (p,)
         Starting point and box.
     curvature : ndarray of shape (p, p), default=None
@@ -45,36 +60,38 @@ def minimize_in_box(
     max_steps : int, default=100
         Limit of the number of steps.
     report : callable, default=None
-        report(step, x, value) is called after every step.
+        report(step, x, evaluation) is called after every step.
     """
     x = np.clip(start, lower, upper)
-    value, gradient = objective(x)
-    B = _initial_curvature(gradient) if curvature is None else curvature.copy()
+    here = objective(x)
+    B = _initial_curvature(here.gradient) if curvature is None else curvature.copy()
     fresh = curvature is None
     idle = n_steps = 0
     while n_steps < max_steps:
+        gradient = here.gradient
         free = ~((x <= lower) & (gradient > 0) | (x >= upper) & (gradient < 0))
         if not gradient[free].any():
             break
         direction = _newton_direction(B, gradient, free)
         if -0.5 * (gradient @ direction) < tolerance and (idle or not fresh):
             break
-        found = _line_search(objective, x, value + 0.1 * tolerance, gradient, direction, lower, upper)
+        x_new, there = _line_search(
+            objective, x, here.value + 0.1 * tolerance, gradient, direction, lower, upper
+        )
         n_steps += 1
-        if found is None:
+        if there is None:
             if fresh:
                 break
             B, fresh = _initial_curvature(gradient), True
             continue
-        x_new, value_new, gradient_new = found
-        idle = idle + 1 if value - value_new < tolerance else 0
-        B = _updated(B, x_new - x, gradient_new - gradient, fresh)
-        x, value, gradient, fresh = x_new, value_new, gradient_new, False
+        idle = idle + 1 if here.value - there.value < tolerance else 0
+        B = _updated(B, x_new - x, there.gradient - gradient, fresh)
+        x, here, fresh = x_new, there, False
         if report is not None:
-            report(n_steps, x, value)
+            report(n_steps, x, here)
         if idle >= 2:
             break
-    return Descent(x, value, B)
+    return Descent(x, here, B)
 
 
 def _initial_curvature(gradient):
@@ -92,19 +109,22 @@ def _newton_direction(B, gradient, free):
 
 
 def _line_search(objective, x, value, gradient, direction, lower, upper):
-    """Return the first point on the projected path that decreases enough from `value`, or None."""
+    """Return the first point on the projected path that decreases enough from `value`, with its evaluation.
+
+    The latter is None where there is no such point.
+    """
     t = 1.0
     for _ in range(_MAX_HALVINGS):
         x_new = np.clip(x + t * direction, lower, upper)
         promised = gradient @ (x_new - x)
-        value_new, gradient_new = objective(x_new)
-        if np.isfinite(value_new) and value_new <= value + _ARMIJO * promised:
-            return x_new, value_new, gradient_new
-        if np.isfinite(value_new):  # minimum of the parabola through both values and the slope
-            t *= np.clip(-0.5 * promised / (value_new - value - promised), 0.1, 0.5)
+        there = objective(x_new)
+        if np.isfinite(there.value) and there.value <= value + _ARMIJO * promised:
+            return x_new, there
+        if np.isfinite(there.value):  # minimum of the parabola through both values and the slope
+            t *= np.clip(-0.5 * promised / (there.value - value - promised), 0.1, 0.5)
         else:
             t *= 0.25
-    return None
+    return x, None
 
 
 def _updated(B, step, change, fresh):

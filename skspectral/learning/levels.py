@@ -1,9 +1,9 @@
 """Learning continuous kernel parameters: the outer loop around the O(n) inner one.
 
-`learn` minimises an objective of `objectives` from a quarter of a quarter of the rows to all of them: every
-level starts where the coarser one ended, with its curvature, so that the full matrix is factorised only a
-few times. Each level ends with a spectrum, whose global search over g has the last word: where it finds a
-better g than the descent did, the descent goes on from there.
+`learn` minimises an objective of `objectives` first on few rows and finally on all of them: every level
+starts where the coarser one ended, with its curvature, so that the full matrix is factorised only a few
+times. A level ends with a spectrum and a global search over the noise ratio. Where that finds a better one
+than the descent did, the descent goes on from there.
 """
 
 from dataclasses import dataclass, replace
@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..decomposition.decompose import SMALLEST_N, Decomposition
+from ..decomposition.decompose import Decomposition
+from ..decomposition.plan import SMALLEST_N, Route
+from ..inference.solution import Solution
 from ..kernels.parts import parameter_names
 from ..support.threads import threads_for
 from .descent import minimize_in_box
@@ -32,12 +34,33 @@ _MAX_ROUNDS = 4
 
 @dataclass(frozen=True)
 class Learned:
-    """Result of `learn`: `theta`, the minimised `value`, its `decomposition`, the factorisations counted."""
+    """Result of `learn`.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (p,)
+        The learned parameters, in log units.
+    value : float
+        The minimised objective.
+    decomposition : Decomposition
+        Of the kernel matrix at theta.
+    solution : Solution
+        Its variances and coefficients.
+    n_decompositions : int
+        Matrices factorised on the way.
+    """
 
     theta: np.ndarray
     value: float
     decomposition: Decomposition
+    solution: Solution
     n_decompositions: int
+
+    def is_of(self, task):
+        """Return whether decomposition and solution are those of all rows and outputs of a task."""
+        rotated = self.solution.rotated
+        all_rows, greedy = len(rotated.rows) == len(task), task.plan.route(len(task)) is Route.GREEDY
+        return all_rows and not greedy and rotated.n_outputs == task.data.n_outputs
 
 
 def learn_from_starts(task, *, optimizer=None, n_restarts=0, random_state=None, report=None):
@@ -85,31 +108,29 @@ def learn(task, theta, bounds, *, report=None):
     bounds : ndarray of shape (p, 2)
         Box, in log units.
     report : callable, default=None
-        report(n_rows, rank, step, theta, value, variances) after every step; rank is that of the factor of K,
-        None for K itself.
+        report(n_rows, step, theta, evaluation) after every step.
     """
     starts, curvature, noise_ratio, n_calls = None, None, None, 0
-    for rows in _levels(len(task.X)):
-        level = task if len(rows) == len(task.X) else task.subset(rows).of_varying_outputs()
+    for rows in _levels(len(task)):
+        level = task if len(rows) == len(task) else task.subset(rows).of_varying_outputs()
         if level is None:
             continue  # these rows have nothing to learn from
         with threads_for(len(rows)):
             objective = make_objective(level, task.is_single, noise_ratio)
             if starts is None:
                 starts = objective.starts(theta)
-            descent, found, noise_ratio = _descend(
-                objective, starts, bounds, curvature, level is task, report
-            )
+            descent, end = _descend(objective, starts, bounds, curvature, level is task, report)
         starts, curvature = [descent.x], descent.curvature / _FRACTION
+        noise_ratio = end.solution.noise_ratio.min()
         n_calls += objective.n_calls
-    return Learned(objective.theta(descent.x), descent.value, found, n_calls)
+    return replace(end, value=descent.value, n_decompositions=n_calls)
 
 
 def _descend(objective, starts, bounds, curvature, is_last, report):
-    """Return the best descent from all starts, the decomposition where it ended, its smallest noise ratio."""
+    """Return the best descent from all starts, and what the global search over variances makes of its end."""
     lower, upper = objective.box(bounds)
     settings = {
-        "tolerance": _tolerance(objective) if is_last else _COARSE_TOLERANCE,
+        "tolerance": _tolerance(objective.task) if is_last else _COARSE_TOLERANCE,
         "report": None if report is None else _at_level(report, objective),
     }
     if len(starts) > 1:  # look from all of them, go on from the best
@@ -119,30 +140,26 @@ def _descend(objective, starts, bounds, curvature, is_last, report):
         starts, curvature = [best.x], best.curvature
     best = minimize_in_box(objective, starts[0], lower, upper, curvature=curvature, **settings)
     for _ in range(_MAX_ROUNDS):
-        theta = objective.theta(best.x)
-        solution, value, found = _globally(objective, theta)
-        if value >= best.value - objective.route.worth_another:
-            break
-        again = objective.at(theta, solution)
+        end = _globally(objective, objective.theta(best.x))
+        if end.value >= best.value - best.evaluation.off_by:
+            return best, end
+        again = objective.at(end.theta, end.solution)
         best = minimize_in_box(objective, again, lower, upper, curvature=best.curvature, **settings)
-    else:
-        solution, _, found = _globally(objective, objective.theta(best.x))
-    return best, found, solution.noise_ratio.min()
+    return best, _globally(objective, objective.theta(best.x))
 
 
-def _tolerance(objective):
+def _tolerance(task):
     """Return a decrease that is not worth another step, where steps are expensive or factors approximate."""
-    is_rough = objective.route.open or len(objective.task.X) >= SMALLEST_N
+    is_rough = len(task) >= SMALLEST_N or task.plan.forces_factors
     return _TOLERANCE_OF_MANY if is_rough else _TOLERANCE
 
 
 def _globally(objective, theta):
-    """Return the solution of all variances at theta, the objective there and the decomposition."""
-    task = objective.task
+    """Return what is learned if it ends at theta, with the variances found by a global search."""
     objective.n_calls += 1
-    solution, found = task.solve(theta)
-    value = solution.objective(task.criterion)
-    return solution, value + (0.0 if task.theta_prior is None else task.theta_prior(theta)[0]), found
+    decomposition, solution = objective.task.solve(theta)
+    value = objective.task.objective(theta, solution)
+    return Learned(theta, value, decomposition, solution, objective.n_calls)
 
 
 def learn_with(optimizer, task, theta, bounds):
@@ -150,18 +167,17 @@ def learn_with(optimizer, task, theta, bounds):
     objective = SpectralObjective(task)
 
     def obj_func(theta, eval_gradient=True):
-        value, gradient = objective(np.asarray(theta, dtype=np.float64))
-        return (0.5 * value, 0.5 * gradient) if eval_gradient else 0.5 * value
+        at_theta = objective(np.asarray(theta, dtype=np.float64))
+        return (0.5 * at_theta.value, 0.5 * at_theta.gradient) if eval_gradient else 0.5 * at_theta.value
 
     theta, value = optimizer(obj_func, theta, bounds=bounds)
-    theta = np.asarray(theta, dtype=np.float64)
-    return Learned(theta, 2.0 * float(value), task.decompose(theta), objective.n_calls + 1)
+    end = _globally(objective, np.asarray(theta, dtype=np.float64))
+    return replace(end, value=2.0 * float(value))
 
 
 def _at_level(report, objective):
-    def report_step(step, variables, value):
-        n, rank = len(objective.task.X), objective.route.rank
-        report(n, rank, step, objective.theta(variables), value, objective.variances)
+    def report_step(step, variables, evaluation):
+        report(len(objective.task), step, objective.theta(variables), evaluation)
 
     return report_step
 

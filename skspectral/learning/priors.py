@@ -5,7 +5,7 @@ import numpy as np
 from ..inference.variances import VariancePrior
 from ..kernels.parts import parameter_names
 
-__all__ = ["read_priors"]
+__all__ = ["has_variance_priors", "read_priors"]
 
 _VARIANCES = ("noise_variance", "signal_variance")
 # Step of the difference of a log density by a log parameter.
@@ -44,8 +44,12 @@ def read_priors(priors, kernel, bounds):
             _check_overlap(name, priors[name], interval)
     placed = _place(priors, kernel)
     variance = VariancePrior(*(priors.get(name) for name in _VARIANCES))
-    has_variance = any(name in priors for name in _VARIANCES)
-    return (_ThetaPrior(placed) if placed else None), (variance if has_variance else None)
+    return (_ThetaPrior(placed) if placed else None), (variance if has_variance_priors(priors) else None)
+
+
+def has_variance_priors(priors):
+    """Return whether any prior is about a variance."""
+    return any(name in (priors or {}) for name in _VARIANCES)
 
 
 class _ThetaPrior:
@@ -70,13 +74,13 @@ def _place(priors, kernel):
     for wanted, prior in priors.items():
         if wanted in _VARIANCES:
             continue
-        found = [k for k, name in enumerate(names) if _matches(name, wanted)]
-        if not found:
+        places = [k for k, name in enumerate(names) if _matches(name, wanted)]
+        if not places:
             raise ValueError(
                 f"priors names {wanted!r}, but the kernel's free parameters are {names} and the variances "
                 f"are {list(_VARIANCES)}."
             )
-        for k in found:
+        for k in places:
             start = float(np.exp(kernel.theta[k]))
             if not np.isfinite(prior.logpdf(start)):
                 raise ValueError(

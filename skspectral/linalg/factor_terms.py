@@ -1,9 +1,11 @@
 """The evidence and its derivatives from a factor of K, for the steps of kernel learning."""
 
-import numpy as np
-from scipy.linalg import cholesky, eigh, solve_triangular
+from functools import cached_property
 
-from .spectrum import Rotated, Spectrum
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from .moments import FeatureSpectrum
 
 __all__ = ["FactorTerms"]
 
@@ -44,31 +46,19 @@ class FactorTerms:
         H = 2.0 * np.log(np.diag(L)).sum() - r * np.log(g)
         return A, A1, H, g * np.trace(B_inv) - r, B_inv, residual
 
-    def rotated(self, scale):
-        """Return a `Rotated` for tuning by the evidence: eigenvalues and energies, no vectors."""
-        s, V = eigh(self.S, check_finite=False)
-        resolution = len(self.Z) * np.finfo(np.float64).eps * (max(s[-1], 0.0) + (self.QPhi**2).sum())
-        kept = s > resolution
-        s, V = s[kept], V[:, kept]
-        y_tilde = V.T @ self.PhiZ / np.sqrt(s)[:, None]
-        null_energy = np.maximum((self.Z**2).sum(axis=0) - (y_tilde**2).sum(axis=0), 0.0)
-        n_null = len(self.Z) - self.rows.n_mean - len(s)
-        nothing = np.zeros((1, 1))
-        spectrum = Spectrum(s, V, n_null, resolution, self.rows, nothing)
-        return Rotated(
-            s=np.append(s, 0.0),
-            count=np.append(np.ones_like(s), n_null + self.rows.n_repeats),
-            energy=np.concatenate([y_tilde**2, null_energy[None]]),
-            scale=scale,
-            y_tilde=y_tilde,
-            null_residual=nothing,
-            basis_part=np.zeros((0, self.Z.shape[1])),
-            spectrum=spectrum,
-        )
+    @cached_property
+    def spectrum(self):
+        """Eigenvalues of P Phi Phi'P."""
+        error = len(self.Z) * np.finfo(np.float64).eps
+        return FeatureSpectrum.from_moments(self.S, self.rows.counts, (self.QPhi**2).sum(), error)
 
-    def several(self, rotated, g):
+    def rotated(self, scale):
+        """Return a `Rotated` for tuning by the evidence."""
+        return self.spectrum.rotate(self.PhiZ, (self.Z**2).sum(axis=0), scale)
+
+    def several(self, g):
         """Return sum_m B_m^-1 and the residuals v_m y_m of outputs with noise ratios g (m,)."""
-        s, V = rotated.spectrum.s, rotated.spectrum.U
+        s, V = self.spectrum.s, self.spectrum.V
         inverse = 1.0 / (s[:, None] + g)
         weights = V @ (inverse * (V.T @ self.PhiZ))
         return (V * inverse.sum(axis=1)) @ V.T, self._residual(weights)

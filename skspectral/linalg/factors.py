@@ -20,6 +20,7 @@ __all__ = [
     "Columns",
     "Factor",
     "FeatureMap",
+    "InputFeatures",
     "independent",
     "nystroem",
     "pivoted_cholesky",
@@ -51,7 +52,7 @@ class Factor:
 
     Notes
     -----
-    For every noise ratio g, with K~ = Phi Phi' (maths 10; Cawley & Talbot sec. II-E):
+    For every noise ratio g, with K~ = Phi Phi' (Cawley & Talbot sec. II-E):
 
         log|K~+g|            <=  log|K+g|       <=  log|K~+g| + n log(1 + tau/(n g))
         y'(K~+(g+tau)I)^-1y  <=  y'(K+gI)^-1 y  <=  y'(K~+gI)^-1 y.
@@ -87,6 +88,15 @@ class FeatureMap:
         return solve_triangular(self.L, K_cross.T, lower=True, overwrite_b=True, check_finite=False).T
 
 
+@dataclass(frozen=True)
+class InputFeatures:
+    """x -> x, the features of the linear kernel."""
+
+    def __call__(self, gram, X):
+        """Return the inputs."""
+        return X
+
+
 def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None):
     """Factorise K by a blocked Cholesky with diagonal pivoting, stopping at a trace or a rank.
 
@@ -97,7 +107,7 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None):
     Parameters
     ----------
     gram : gram object
-        The kernel: `columns`, `diagonal` and, for new inputs, `cross`.
+        The kernel: `columns`, `block`, `diagonal`, `precision` and, for new inputs, `cross`.
     X : array of n rows
         Inputs (or the kernel matrix, for a precomputed kernel).
     tau : float, default=0
@@ -123,8 +133,7 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None):
     weight = np.ones(n) if weight is None else weight
     residual = diagonal * weight
     largest = np.abs(residual).max(initial=0.0)
-    # in float32 only where the caller made the matrix: its entries are trusted to that precision
-    eps = np.finfo(np.float32).eps if X.dtype == np.float32 else _EPS
+    eps = gram.precision(X)
     residual = _nonnegative(residual, largest, eps)
     if largest == 0:
         return _nothing(gram, X, n)
@@ -261,8 +270,8 @@ def _choose(gram, X, Phi, residual, weight, size, floor):
     root = np.sqrt(weight[pool])
     largest = residual.max()
     scaled = root[:, None] * S * root
-    factor, order, found, _ = dpstrf(scaled, tol=max(_KEEP * largest, floor), lower=True)
-    found = min(found, size)
-    order = order[:found] - 1
-    L = np.tril(factor[:found, :found]) / root[order][:, None]
+    factor, order, rank, _ = dpstrf(scaled, tol=max(_KEEP * largest, floor), lower=True)
+    rank = min(rank, size)
+    order = order[:rank] - 1
+    L = np.tril(factor[:rank, :rank]) / root[order][:, None]
     return pool[order], L

@@ -9,18 +9,45 @@ from scipy.linalg.blas import dgemm
 
 from ..support.exceptions import RankDeficientBasisWarning, warn_user
 
-__all__ = ["Rows", "add_outer"]
+__all__ = ["RowCounts", "Rows", "add_outer"]
 
 _EPS = np.finfo(np.float64).eps
+
+
+@dataclass(frozen=True)
+class RowCounts:
+    """What criteria ask of the rows: numbers, which are sums where the rows themselves are not kept.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of positive weight.
+    n_mean : int
+        Dimension q of the mean space.
+    half_log_weight : float
+        1/2 sum log w: the log Jacobian of the weighting.
+    mean_weight : float
+        Mean of the weights.
+    """
+
+    n_rows: int
+    n_mean: int
+    half_log_weight: float
+    mean_weight: float
+
+    @property
+    def n_free(self):
+        """Directions outside the mean space, n - q."""
+        return self.n_rows - self.n_mean
 
 
 @dataclass(frozen=True)
 class Rows:
     """What is known of the rows before any kernel: weights and unpenalised mean functions.
 
-    A row of weight w >= 1 is w observations of unit precision, so that integer weights equal repeated
-    rows; a row of weight w < 1 is one observation of precision w; a row of weight 0 is absent.
-    Weights enter by scaling: K, y and F stand for W^1/2 K W^1/2, W^1/2 y and W^1/2 F everywhere.
+    A weight is a relative precision: row i has noise variance noise_var / w_i, and a row of weight 0 is
+    absent. Weights enter by scaling: K, y and F stand for W^1/2 K W^1/2, W^1/2 y and W^1/2 F everywhere,
+    and n is the number of rows present, whatever their weights.
 
     Attributes
     ----------
@@ -47,6 +74,9 @@ class Rows:
             return cls(root, np.zeros((n, 0)), np.zeros((0, 0)))
         return cls(root, *_orthonormal_basis(root * np.asarray(basis, dtype=np.float64)))
 
+    def __len__(self):
+        return len(self.sqrt_weight)
+
     @property
     def n_mean(self):
         """Dimension q of the mean space."""
@@ -58,29 +88,16 @@ class Rows:
         return self.sqrt_weight[:, 0] > 0
 
     @cached_property
-    def multiplicity(self):
-        """Observations that each row stands for, max(1, w), or 0 for an absent row; shape (n, 1)."""
-        return np.where(self.present[:, None], np.maximum(self.sqrt_weight**2, 1.0), 0.0)
-
-    @cached_property
-    def n_observations(self):
-        """Number of observations, repeated ones counted."""
-        return float(self.multiplicity.sum())
+    def counts(self):
+        """The numbers that criteria ask for."""
+        root = self.sqrt_weight[self.present]
+        weights = float((root**2).mean()) if len(root) else 0.0
+        return RowCounts(len(root), self.n_mean, float(np.log(root).sum()), weights)
 
     @property
     def n_free(self):
-        """Number of observations less q: the directions outside the mean space."""
-        return self.n_observations - self.n_mean
-
-    @property
-    def n_repeats(self):
-        """Observations beyond the first of each row, sum max(0, w - 1)."""
-        return self.n_observations - int(self.present.sum())
-
-    @cached_property
-    def half_log_precision(self):
-        """1/2 sum log min(1, w) over the rows present: the log Jacobian of the weighting."""
-        return float(np.log(np.minimum(self.sqrt_weight[self.present], 1.0)).sum())
+        """Rows present less q: the directions outside the mean space."""
+        return self.counts.n_free
 
     def standardise(self, Y):
         """Return the targets outside the mean space with unit mean square, their scale, and Q'y.
@@ -99,6 +116,13 @@ class Rows:
         varies = scale > negligible
         Z = np.divide(Y, scale, out=np.zeros_like(Y), where=varies)
         return Z, np.where(varies, scale, 1.0), basis_part
+
+    def unweighted_sensitivity(self, G):
+        """Return W^1/2 G W^1/2 in place: the derivative by K, given that by W^1/2 K W^1/2."""
+        if not (self.sqrt_weight == 1.0).all():
+            G *= self.sqrt_weight
+            G *= self.sqrt_weight.T
+        return G
 
     def project(self, K):
         """Overwrite K by P W^1/2 K W^1/2 P with P = I - QQ', and return W^1/2 K W^1/2 Q.

@@ -1,105 +1,62 @@
-"""The decomposition of a kernel matrix, and targets seen through it.
+"""The decomposition of a kernel matrix on its rows.
 
-It knows nothing of kernel parameters, variances or estimators: a `Spectrum` is geometry, valid from birth and
-frozen. `Spectrum.rotate` turns targets into a `Rotated`, which is all that a criterion ever sees.
+A `Spectrum` is geometry, valid from birth and frozen. `Spectrum.rotate` turns targets into a `Rotated`, which
+is all that a criterion ever sees.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
 from scipy.linalg import eigh
 
 from ..support.exceptions import IndefiniteKernelError
+from .projection import project_features
 from .reflectors import left_singular
+from .rotated import Rotated
 from .rows import Rows, add_outer
 
-__all__ = ["Rotated", "Spectrum"]
+__all__ = ["RotatedRows", "Spectrum"]
 
 _EPS = np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True)
-class Rotated:
-    """Targets in the eigenbasis, standardised to unit mean square: the input of every criterion.
-
-    The eigenvalue 0 of the directions that U does not span is appended to the others, so that no
-    formula has a low-rank branch: sums over n directions are sums over distinct entries of `s`
-    with multiplicity `count` and squared length `energy`.
+class RotatedRows(Rotated):
+    """Targets in the eigenbasis together with the rows they came from, as leave-one-out needs them.
 
     Attributes
     ----------
-    s : ndarray of shape (r + 1,)
-        Eigenvalues; the last is 0 and stands for the null directions.
-    count : ndarray of shape (r + 1,)
-        Multiplicities: ones, and the number of null directions, those of repeated rows included.
-    energy : ndarray of shape (r + 1, m)
-        Squared coordinates of each standardised output; in the last row the squared length of what
-        U does not reach.
-    scale : ndarray of shape (m,)
-        Root mean square of each output outside the mean space; 1 where nothing is left.
-    y_tilde : ndarray of shape (r, m)
-        U'y / scale.
     null_residual : ndarray of shape (n, m) or (1, 1)
         The part of y / scale outside span(U) and the mean space (a zero where there is none).
     basis_part : ndarray of shape (q, m)
         Q'y in the units of y.
     spectrum : Spectrum
-        Where U and the weights live; only the leave-one-out criteria look there.
+        Where the eigenvectors and the weights are.
     """
 
-    s: np.ndarray
-    count: np.ndarray
-    energy: np.ndarray
-    scale: np.ndarray
-    y_tilde: np.ndarray
     null_residual: np.ndarray
     basis_part: np.ndarray
     spectrum: "Spectrum"
-
-    @property
-    def n_outputs(self):
-        """Number of outputs m."""
-        return self.energy.shape[1]
-
-    @property
-    def n_free(self):
-        """Number of observations less the dimension of the mean space, n - q."""
-        return self.rows.n_free
 
     @property
     def rows(self):
         """Weights and mean functions."""
         return self.spectrum.rows
 
-    @property
-    def varies(self):
-        """Whether each output has anything left outside the mean space."""
-        return self.energy.any(axis=0)
-
-    def log_jacobian(self, n):
-        """Return the log Jacobian of n standardised coordinates, per output."""
-        return self.rows.half_log_precision - n * np.log(self.scale)
-
     def targets(self):
         """Return y (n, m) again, 0 in absent rows."""
         Y = (self.spectrum.U @ self.y_tilde + self.null_residual) * self.scale
         Y += self.rows.Q @ self.basis_part
-        root = self.rows.sqrt_weight
-        return np.divide(Y, root, out=np.zeros_like(Y), where=root > 0)
+        return _divided(Y, self.rows.sqrt_weight)
 
     def select(self, outputs):
         """Return the same for the given outputs only (repetitions allowed)."""
         null = self.null_residual
-        return Rotated(
-            self.s,
-            self.count,
-            np.ascontiguousarray(self.energy[:, outputs]),
-            self.scale[outputs],
-            self.y_tilde[:, outputs],
-            null[:, outputs] if null.shape[1] == self.n_outputs else null,
-            self.basis_part[:, outputs],
-            self.spectrum,
+        return replace(
+            super().select(outputs),
+            null_residual=null[:, outputs] if null.shape[1] == self.n_outputs else null,
+            basis_part=self.basis_part[:, outputs],
         )
 
 
@@ -107,8 +64,8 @@ class Rotated:
 class Spectrum:
     """Eigendecomposition of A'KA = V diag(s) V' with U = A V, A a basis of the complement of the mean.
 
-    K stands for W^1/2 K W^1/2. Absent rows are rows of zeros in U; repeated observations add directions
-    of eigenvalue 0 in which y has no component. Make one with `from_gram` or `from_factor`.
+    K stands for W^1/2 K W^1/2, and absent rows are rows of zeros in U. Make one with `from_gram` or
+    `from_factor`.
 
     Attributes
     ----------
@@ -116,8 +73,6 @@ class Spectrum:
         Eigenvalues in ascending order, none negative.
     U : ndarray of shape (n, r), or `ReflectedVectors`
         Orthonormal eigenvectors, orthogonal to the mean space; supports ``U @ w`` and ``U.T @ Z``.
-    n_null : int
-        Directions of the rows outside both U and the mean space; their eigenvalue is 0.
     resolution : float
         n eps times a bound on the largest eigenvalue of K, or more where K itself is less exact: below
         it an eigenvalue is rounding.
@@ -131,7 +86,6 @@ class Spectrum:
 
     s: np.ndarray
     U: np.ndarray
-    n_null: int
     resolution: float
     rows: Rows
     KQ: np.ndarray
@@ -139,18 +93,19 @@ class Spectrum:
     QPhi: np.ndarray | None = None
 
     @classmethod
-    def from_gram(cls, K, basis=None, sample_weight=None, *, overwrite_K=False):
+    def from_gram(cls, K, basis=None, sample_weight=None, *, precision=_EPS, overwrite_K=False):
         """Decompose a kernel matrix, O(n^3).
 
         Parameters
         ----------
         K : ndarray of shape (n, n)
-            Symmetric positive semi-definite; on the complement of the basis is enough. In float32 its
-            entries are trusted to that precision.
+            Symmetric positive semi-definite; on the complement of the basis is enough.
         basis : ndarray of shape (n, q), default=None
             Mean functions F at the rows; a column of ones is an intercept.
         sample_weight : ndarray of shape (n,), default=None
             Relative noise precisions; 0 means that the row is absent.
+        precision : float, default=2.2e-16
+            Relative error of the entries of K; 1.2e-7 for a matrix that was made in float32.
         overwrite_K : bool, default=False
             Whether the memory of K may be used for U.
 
@@ -160,8 +115,7 @@ class Spectrum:
         eigenvalue c, chosen twice above all others, so the rest of its eigenvectors are U. These are
         rank-q updates of K in place; no second n x n matrix is made.
         """
-        eps = np.finfo(K.dtype).eps if np.asarray(K).dtype == np.float32 else _EPS
-        K = np.array(K, dtype=np.float64, order="C", copy=None if overwrite_K else True)
+        K = _own_copy(K, overwrite_K)
         if not np.isfinite(K).all():
             raise ValueError(
                 "The kernel matrix has NaN or infinite entries. Rescale the inputs or change the "
@@ -179,9 +133,9 @@ class Spectrum:
         s, V = s[: len(s) - rows.n_mean], V[:, : len(s) - rows.n_mean]
         s = s if size > 0 else np.zeros_like(s)
         bound = max(s.max(initial=0.0), 0.0) + np.linalg.norm(rows.Q.T @ KQ)  # on the spectrum of K
-        resolution = _resolution(s, bound, len(block), eps, size)
+        resolution = _resolution(s, bound, len(block), precision, size)
         U = V if whole else _scatter_rows(V, rows.present)
-        return cls(np.where(s > resolution, s, 0.0), U, 0, resolution, rows, KQ)
+        return cls(np.where(s > resolution, s, 0.0), U, resolution, rows, KQ)
 
     @classmethod
     def from_factor(cls, Phi, basis=None, sample_weight=None, *, is_exact=True):
@@ -222,13 +176,12 @@ class Spectrum:
         order = np.flatnonzero(kept)[::-1]  # ascending
         s = root_s[order] ** 2
         resolution = n * _EPS * (largest**2 + mean_size**2)
-        n_null = n - rows.n_mean - len(s)
-        return cls(s, vectors[:, order], n_null, resolution, rows, KQ, loadings[order], QPhi)
+        return cls(s, vectors[:, order], resolution, rows, KQ, loadings[order], QPhi)
 
     @property
-    def scale(self):
-        """Largest eigenvalue, or 1 where all are 0."""
-        return float(self.s[-1]) if len(self.s) and self.s[-1] > 0 else 1.0
+    def n_null(self):
+        """Directions of the rows outside both U and the mean space; their eigenvalue is 0."""
+        return self.rows.n_free - len(self.s)
 
     @cached_property
     def U_squared(self):
@@ -269,18 +222,18 @@ class Spectrum:
         """Return the targets Y (n, m) in the eigenbasis, O(n r m)."""
         Z, scale, basis_part = self.rows.standardise(Y)
         y_tilde = self.U.T @ Z
-        null_residual = np.zeros((1, 1))
-        null_energy = np.zeros((1, Z.shape[1]))
+        null_residual, null_energy = np.zeros((1, 1)), np.zeros(Z.shape[1])
         if self.n_null:
             # the residual vector, not z'z - y~'y~: that cancels when z is nearly in span(U)
             null_residual = Z - self.U @ y_tilde
-            null_energy = (null_residual**2).sum(axis=0, keepdims=True)
-        return Rotated(
-            s=np.append(self.s, 0.0),
-            count=np.append(np.ones_like(self.s), self.n_null + self.rows.n_repeats),
-            energy=np.concatenate([y_tilde**2, null_energy]),
-            scale=scale,
-            y_tilde=y_tilde,
+            null_energy = (null_residual**2).sum(axis=0)
+        return RotatedRows.make(
+            self.s,
+            self.resolution,
+            y_tilde,
+            null_energy,
+            scale,
+            self.rows.counts,
             null_residual=null_residual,
             basis_part=basis_part,
             spectrum=self,
@@ -327,7 +280,7 @@ class Spectrum:
 
         Notes
         -----
-        h = f*'(F'F)^-1 F' = z'Q' with z = R^-T f*, so K h' = (KQ) z (maths 4).
+        h = f*'(F'F)^-1 F' = z'Q' with z = R^-T f*, so K h' = (KQ) z.
         """
         rows = self.rows
         k = rows.sqrt_weight * K_cross.T
@@ -345,24 +298,14 @@ class Spectrum:
         return self.U.T @ (k - Kh), prior, leverage
 
     def project_features(self, features, prior, basis=None):
-        """Return what `project` does, for new points given by their features (n_new, r): O(r^2) each.
+        """Return what `project` does, for new points given by their features (n_new, r): O(r^2) each."""
+        return project_features(self.loadings, self.QPhi, self.rows.R_inv, features, prior, basis)
 
-        With k* = Phi phi* everything happens in feature space: U'k~ = (U'Phi) psi with
-        psi = phi* - Phi'Qz, and k** - 2 h k* + h K h' = k** - |phi*|^2 + |psi|^2. What the features miss of
-        k** stays in: far from the data the prior variance is restored.
-        """
-        psi = features.T
-        leverage = np.zeros_like(prior)
-        if self.rows.n_mean:
-            z = self.rows.R_inv.T @ basis.T
-            psi = psi - self.QPhi.T @ z
-            joint = np.ndim(prior) == 2
-            leverage = z.T @ z if joint else (z * z).sum(axis=0)
-            if joint:
-                prior = prior - features @ features.T + psi.T @ psi
-            else:
-                prior = prior - (features**2).sum(axis=1) + (psi**2).sum(axis=0)
-        return self.loadings @ psi, prior, leverage
+
+def _own_copy(K, overwrite_K):
+    """Return K as a C-ordered float64 array whose memory may be used: K itself if that is allowed."""
+    own = np.ascontiguousarray(K, dtype=np.float64)
+    return own.copy() if not overwrite_K and np.may_share_memory(own, K) else own
 
 
 def _divided(dual, root):

@@ -11,22 +11,26 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..criteria import CRITERIA
-from ..decomposition.decompose import Problem, decompose, depends_on_targets, must_be_exact, takes_factor
-from ..decomposition.sharing import decomposition
+from ..decomposition.data import Data
+from ..decomposition.plan import Plan
+from ..decomposition.sharing import decompose_shared
 from ..inference.averaging import check_integrable, integrate_variances
-from ..inference.solution import solve, warn_of_vanished_noise
+from ..inference.solution import warn_of_vanished_noise
 from ..inference.variances import VarianceBounds
 from ..kernels.gram import make_gram
 from ..kernels.parts import default_kernel, parameters_at_bounds, split_kernel
 from ..learning.levels import learn_from_starts
-from ..learning.objectives import Task, profiled_evidence
-from ..learning.priors import read_priors
+from ..learning.objectives import profiled_evidence
+from ..learning.priors import has_variance_priors, read_priors
+from ..learning.task import Task
+from ..support.atomic import all_or_nothing
 from ..support.exceptions import KernelBoundWarning, warn_user
 from ..support.intervals import check_coverage
 from ..support.progress import Progress
-from ..support.validation import as_columns, check_weights, per_target
+from ..support.shapes import as_columns, like_targets, per_output, without_single_axis
+from ..support.validation import check_weights
 from .conversion import as_sklearn
-from .predictive import Predictive
+from .fitted import Fitted
 from .variance_methods import VarianceMethods
 
 __all__ = ["SpectralGPRegressor"]
@@ -92,14 +96,14 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     ----------
     kernel_ : Kernel or "precomputed"
         The learned kernel, of unit variance and without noise.
-    noise_variance_, signal_variance_ : float or ndarray of shape (n_targets,)
+    noise_variance_, signal_variance_ : float or ndarray of shape (n_outputs,)
         The tuned variances.
     log_marginal_likelihood_value_ : float
         Log (restricted) evidence, summed over outputs.
-    alpha_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
+    alpha_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Weights of `kernel_` in the predictive mean; in a model of low rank, of the kernel that its factor
         stands for.
-    beta_ : ndarray of shape (1,) or (1, n_targets), or None
+    beta_ : ndarray of shape (1,) or (1, n_outputs), or None
         Coefficients of the mean; None with ``fit_intercept=False``.
     variance_posterior_ : tuple of VariancePosterior, or None
         Posterior of the variances of each output; None unless ``inference="integrate"``. The other
@@ -107,16 +111,18 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     tuning_ : tuple of TuningResult
         Status, value and number of evaluations for each output.
     evidence_bounds_ : tuple of two floats
-        Lower and upper bound on the log evidence of the exact kernel matrix at the tuned variances, but
-        for rounding, which matters where the noise vanishes. For a given rank, or a greedy choice, from the
-        trace of what the factor misses alone, and wide; otherwise from one look at all of the kernel.
+        Lower and upper bound on the log evidence of the exact kernel matrix at the tuned variances. Both are
+        that log evidence itself where the matrix was decomposed. A factor that was chosen to be certified
+        has bounds at most 0.01 apart for each output. A factor of a given rank, or of greedily chosen rows,
+        has wide bounds, because they use no more than the trace of what the factor misses. Rounding is not
+        part of them; it matters where the noise vanishes.
     rank_ : int
         Rank of the factor, or of the kernel matrix above rounding.
     spectrum_ : Spectrum
         The decomposition.
     X_train_ : array-like of shape (n_samples, n_features)
         Training inputs.
-    y_train_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
+    y_train_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Training targets.
     n_decompositions_ : int
         How many matrices were factorised, those of subsets of the rows included.
@@ -205,7 +211,11 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         self.verbose = verbose
         self.random_state = random_state
 
+    # Parameters that come after the decomposition: a search shares it between candidates that differ in them.
+    _after_decomposition = frozenset({"criterion", "inference"})
+
     @_fit_context(prefer_skip_nested_validation=True)
+    @all_or_nothing
     def fit(self, X, y, sample_weight=None):
         """Decompose the kernel matrix and tune the variances.
 
@@ -213,12 +223,12 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         ----------
         X : array-like of shape (n_samples, n_features) or list of object
             Training inputs, or the kernel matrix for ``kernel="precomputed"``.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
         sample_weight : float or array-like of shape (n_samples,), default=None
-            A row of weight w >= 1 is w observations, so integer weights equal repeated rows; a row of
-            weight w < 1 is one observation of noise variance noise_variance_ / w; 0 leaves a row out.
-            Divide by the maximum where weights are meant as relative precisions.
+            Relative precisions: a row of weight w has noise variance noise_variance_ / w, and a row of weight
+            0 is left out. A common factor of all weights multiplies a tuned `noise_variance_`, and changes no
+            prediction.
 
         Returns
         -------
@@ -226,29 +236,16 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             The fitted estimator.
         """
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._input_rules)
-        weight = check_weights(sample_weight, X)
-        start, self._bounds, ratio_start = self._starting_point(X, weight)
-        if self.inference == "integrate":
-            check_integrable(self.criterion, self.priors, self._bounds)
-        theta_prior, self._variance_prior = self._read_priors(start)
-        self._y_ndim = y.ndim
-        self.X_train_ = np.copy(X) if self.copy_X_train else X
-        self.y_train_ = np.copy(y) if self.copy_X_train else y
-        Y = as_columns(y)
-        criterion = CRITERIA[self.criterion]
-        self.kernel_, self.n_decompositions_, found = start, 0, None
-        if self._learns(start):
-            self._check_learnable()
-            found = self._learn(self._task(start, Y, weight, criterion, theta_prior, ratio_start), Y.shape[1])
-        # rows of weight 0 are not learned from, and learning does not choose rows by the targets
-        is_greedy = self.selection == "greedy" and takes_factor(self.method, self.rank, self.selection)
-        if found is None or len(found.spectrum.U) < len(Y) or is_greedy:
-            found = self._decompose(self.kernel_, Y, weight)
-            self.n_decompositions_ += 1
-        self._decomposition, self.spectrum_ = found, found.spectrum
-        solution = solve(self.spectrum_.rotate(Y), criterion, self._bounds, prior=self._variance_prior)
-        warn_of_vanished_noise(solution, criterion)
-        return self._adopt(self._average(solution))
+        if self.copy_X_train:
+            X, y = np.copy(X), np.copy(y)
+        data = Data.with_intercept(X, as_columns(y), check_weights(sample_weight, X), self.fit_intercept)
+        task = self._task(data)
+        kernel, decomposition, solution, n_decompositions = self._solve(task)
+        warn_of_vanished_noise(solution, task.criterion)
+        averaged = integrate_variances(solution, task.bounds) if self.inference == "integrate" else None
+        solution = solution if averaged is None else averaged.mean_solution()
+        fitted = Fitted(make_gram(kernel), data, task.bounds, decomposition, solution, y.ndim, averaged)
+        return self._adopt(fitted, kernel, n_decompositions)
 
     def predict(self, X, return_std=False, return_cov=False, include_noise=True, K_test_diag=None):
         """Predict the mean and, on request, the standard deviation or covariance.
@@ -269,10 +266,10 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
 
         Returns
         -------
-        mean : ndarray of shape (n_new,) or (n_new, n_targets)
-        std : ndarray of shape (n_new,) or (n_new, n_targets)
+        mean : ndarray of shape (n_new,) or (n_new, n_outputs)
+        std : ndarray of shape (n_new,) or (n_new, n_outputs)
             Only with `return_std`.
-        cov : ndarray of shape (n_new, n_new) or (n_new, n_new, n_targets)
+        cov : ndarray of shape (n_new, n_new) or (n_new, n_new, n_outputs)
             Only with `return_cov`.
         """
         check_is_fitted(self)
@@ -280,10 +277,10 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
         X = self._validated(X)
         if not (return_std or return_cov):
-            return _squeeze_single(self._predictive.mean(X))
+            return without_single_axis(self._fitted.mean(X))
         prior = self._joint_prior(X) if return_cov else self._prior(X, K_test_diag)
-        found = self._predictive.mean_and_spread(X, prior, include_noise)
-        return tuple(_squeeze_single(part) for part in found)
+        mean_and_spread = self._fitted.mean_and_spread(X, prior, include_noise)
+        return tuple(without_single_axis(part) for part in mean_and_spread)
 
     def predict_interval(self, X, coverage=0.95, include_noise=True, K_test_diag=None):
         """Predict intervals with equal tails.
@@ -304,7 +301,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
 
         Returns
         -------
-        lower, upper : ndarray of shape (n_new,) or (n_new, n_targets)
+        lower, upper : ndarray of shape (n_new,) or (n_new, n_outputs)
 
         Notes
         -----
@@ -330,8 +327,8 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         """
         check_is_fitted(self)
         coverage, X = check_coverage(coverage), self._validated(X)
-        ends = self._predictive.interval(X, self._prior(X, K_test_diag), coverage, include_noise)
-        return tuple(_squeeze_single(end) for end in ends)
+        ends = self._fitted.interval(X, self._prior(X, K_test_diag), coverage, include_noise)
+        return tuple(without_single_axis(end) for end in ends)
 
     def sample_y(self, X, n_samples=1, random_state=0, include_noise=True):
         """Draw samples from the predictive distribution at X.
@@ -349,12 +346,12 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
 
         Returns
         -------
-        ndarray of shape (n_new, n_samples) or (n_new, n_targets, n_samples)
+        ndarray of shape (n_new, n_samples) or (n_new, n_outputs, n_samples)
         """
         check_is_fitted(self)
         X = self._validated(X)
         rng, prior = check_random_state(random_state), self._joint_prior(X)
-        draws = self._predictive.sample(X, prior, n_samples, rng, include_noise)
+        draws = self._fitted.sample(X, prior, n_samples, rng, include_noise)
         return draws[:, 0] if draws.shape[1] == 1 else draws
 
     def log_marginal_likelihood(self, theta=None, eval_gradient=False):
@@ -387,11 +384,14 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             return self.log_marginal_likelihood_value_
         if self._is_precomputed:
             raise ValueError("kernel='precomputed' has no parameters theta; call without arguments.")
-        theta = np.asarray(theta, dtype=np.float64)
-        weight = self.spectrum_.rows.sqrt_weight[:, 0] ** 2
-        Y = self._solution.rotated.targets()
-        task = replace(self._task(self.kernel_, Y, weight, CRITERIA["evidence"]), variance_prior=None)
-        return profiled_evidence(task, theta, eval_gradient)
+        task = Task(
+            self._fitted.data.of_present_rows(),
+            self.kernel_,
+            CRITERIA["evidence"],
+            self._fitted.bounds,
+            plan=self._plan.by_pivots(),
+        )
+        return profiled_evidence(task, np.asarray(theta, dtype=np.float64), eval_gradient)
 
     def loo_predict(self, return_std=False):
         """Predict every training row from all the others, exactly and without refitting.
@@ -408,19 +408,20 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
 
         Returns
         -------
-        mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        std : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        std : ndarray of shape (n_samples,) or (n_samples, n_outputs)
             Only with `return_std`.
         """
         check_is_fitted(self)
-        mean, variance, absent = self._solution.leave_one_out()
-        variance += self._solution.signal_var * self._predictive.missed_variance()[:, None]
+        solution = self._fitted.solution
+        mean, variance, absent = solution.leave_one_out()
+        variance += solution.signal_var * self._fitted.missed_variance()[:, None]
         if absent.any():
             mean_absent, std_absent = self._predict_training_rows(absent)
             mean[absent], variance[absent] = mean_absent, std_absent**2
         if not return_std:
-            return _squeeze_single(mean)
-        return _squeeze_single(mean), _squeeze_single(np.sqrt(variance))
+            return without_single_axis(mean)
+        return without_single_axis(mean), without_single_axis(np.sqrt(variance))
 
     def to_sklearn(self, output=0):
         """Return a fitted GaussianProcessRegressor that makes the same predictions for one output.
@@ -445,15 +446,15 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             raise ValueError(
                 "GaussianProcessRegressor has no precomputed kernels. Fit with a kernel object to convert."
             )
-        if self._averaged is not None:
+        if self._fitted.averaged is not None:
             raise ValueError(
                 "inference='integrate' predicts by a mixture that no GaussianProcessRegressor equals. Fit "
                 "with inference='maximize' to convert."
             )
-        m = self._solution.rotated.n_outputs
+        m = self._fitted.data.n_outputs
         if not -m <= output < m:
             raise ValueError(f"output={output} does not exist: the model has {m} output(s).")
-        return as_sklearn(self.kernel_, self._solution, self.X_train_, output)
+        return as_sklearn(self.kernel_, self._fitted.solution, self.X_train_, output)
 
     @property
     def _is_precomputed(self):
@@ -477,104 +478,84 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         ratio = parts.noise_start / parts.signal_start if given else None
         return parts.core, VarianceBounds(parts.noise_bounds, parts.signal_bounds), ratio
 
-    def _read_priors(self, kernel):
+    def _read_priors(self, kernel, bounds):
         """Return the priors of theta and of the variances, refusing bad ones before any work."""
         if self._is_precomputed:
             kernel = ConstantKernel(1.0, "fixed")  # no parameters to give a prior to
-        theta_prior, variance_prior = read_priors(self.priors, kernel, self._bounds)
+        priors = read_priors(self.priors, kernel, bounds)
         if self.priors and not CRITERIA[self.criterion].is_density:
             densities = sorted(name for name, c in CRITERIA.items() if c.is_density)
             raise ValueError(
                 f"priors need a criterion that is a density ({', '.join(densities)}), got {self.criterion!r}."
             )
-        return theta_prior, variance_prior
+        return priors
 
-    def _check_learnable(self):
-        """Refuse what learning from factors alone cannot do."""
-        if self.method == "low_rank" and (self.criterion != "evidence" or self._variance_prior is not None):
-            other = "priors of the variances" if self._variance_prior else f"criterion={self.criterion!r}"
-            raise ValueError(
-                "method='low_rank' learns kernel parameters by the evidence alone; with "
-                f"{other} it would need the kernel matrix. Use optimizer=None, or method='auto' or 'exact'."
-            )
+    @property
+    def _plan(self):
+        exact = self.criterion != "evidence" or self.inference == "integrate"
+        exact = exact or has_variance_priors(self.priors)
+        return Plan(self.method, self.rank, self.selection, must_be_exact=exact)
+
+    def _task(self, data):
+        """Return what is learned and tuned; bad parameters are refused before any work."""
+        kernel, bounds, ratio_start = self._starting_point(data.X, data.weight)
+        if self.inference == "integrate":
+            check_integrable(self.criterion, self.priors, bounds)
+        theta_prior, variance_prior = self._read_priors(kernel, bounds)
+        self._plan.check(len(data))
+        return Task(
+            data,
+            kernel,
+            CRITERIA[self.criterion],
+            bounds,
+            variance_prior,
+            theta_prior,
+            ratio_start,
+            self._plan,
+            Progress(type(self).__name__, self.verbose),
+        )
+
+    def _solve(self, task):
+        """Return the learned kernel, its decomposition and solution, and how many matrices it took."""
+        learned = self._learn(task) if self._learns(task.kernel) else None
+        if learned is None:
+            kernel, n_decompositions = task.kernel, 0
+        else:
+            kernel, n_decompositions = task.kernel_at(learned.theta), learned.n_decompositions
+            _warn_at_bounds(kernel)
+            if learned.is_of(task):
+                return kernel, learned.decomposition, learned.solution, n_decompositions
+        problem = replace(task, kernel=kernel).problem()
+        decomposition = decompose_shared(problem, task.plan)
+        return kernel, decomposition, problem.solution(decomposition), n_decompositions + 1
 
     def _learns(self, kernel):
         return self.optimizer is not None and not self._is_precomputed and kernel.n_dims > 0
 
-    def _task(self, kernel, Y, weight, criterion, theta_prior=None, ratio_start=None):
-        """Return what is learned from: the rows of positive weight."""
-        present = np.ones(len(Y), dtype=bool) if weight is None else weight > 0
-        return Task(
-            X=self.X_train_[present],
-            Y=Y[present],
-            weight=None if weight is None else weight[present],
-            basis=np.ones((present.sum(), 1)) if self.fit_intercept else None,
-            kernel=kernel,
-            criterion=criterion,
-            bounds=self._bounds,
-            variance_prior=self._variance_prior,
-            theta_prior=theta_prior,
-            ratio_start=ratio_start,
-            method=self.method,
-            rank=self.rank,
-            must_be_exact=self._must_be_exact,
-            report=self._progress,
-        )
-
-    def _learn(self, task, n_outputs):
-        """Set `kernel_` to the best of all starts, count factorisations, return the last decomposition.
-
-        None where it is not one for all outputs, or where no output varies and there is nothing to learn.
-        """
+    def _learn(self, task):
+        """Return the best of all starts, None where no output varies and there is nothing to learn."""
+        self._check_learnable(task)
+        # learning does not choose rows by the targets
+        task = replace(task, data=task.data.of_present_rows(), plan=task.plan.by_pivots())
         task = task.of_varying_outputs()
         if task is None:
             return None
-        found = learn_from_starts(
+        return learn_from_starts(
             task,
             optimizer=self.optimizer if callable(self.optimizer) else None,
             n_restarts=self.n_restarts_optimizer,
             random_state=self.random_state,
-            report=self._print_step if self.verbose else None,
-        )
-        self.kernel_ = task.kernel.clone_with_theta(found.theta)
-        self.n_decompositions_ += found.n_decompositions
-        _warn_at_bounds(self.kernel_)
-        looked_at = depends_on_targets(len(task.X), self.method, self.rank, must_be_exact=self._must_be_exact)
-        is_of_all = task.Y.shape[1] == n_outputs or not looked_at
-        return found.decomposition if is_of_all else None
-
-    @staticmethod
-    def _print_step(n_rows, rank, step, theta, value, variances):
-        parameters, noise, signal = (
-            " ".join(f"{v:.4g}" for v in values) for values in (np.exp(theta), *variances)
-        )
-        print(
-            f"[SpectralGPRegressor] rows {n_rows}{'' if rank is None else f', rank {rank}'}, step {step}: "
-            f"objective {value:.8g}, "
-            f"parameters {parameters}, noise {noise}, signal {signal}"
+            report=_step_printer(task.report) if self.verbose else None,
         )
 
-    @property
-    def _must_be_exact(self):
-        other_uses = self.inference == "integrate", self._variance_prior is not None
-        return must_be_exact(self.criterion, *other_uses)
-
-    @property
-    def _progress(self):
-        return Progress(type(self).__name__, self.verbose)
-
-    def _decompose(self, kernel, Y, weight):
-        X = self.X_train_
-        basis = np.ones((len(X), 1)) if self.fit_intercept else None
-        problem = Problem(make_gram(kernel), X, Y, basis, weight, self._bounds, self._progress)
-        rules = {"must_be_exact": self._must_be_exact, "selection": self.selection}
-
-        def make():
-            return decompose(problem, self.method, self.rank, **rules)
-
-        looked_at = (Y, self._bounds) if depends_on_targets(len(X), self.method, self.rank, **rules) else None
-        settings = (self.fit_intercept, self.method, self.rank, self.selection, looked_at)
-        return decomposition(make, kernel, X, weight, settings)
+    def _check_learnable(self, task):
+        """Refuse what learning from factors alone cannot do."""
+        if task.plan.forces_factors and not task.is_by_evidence:
+            other = "priors of the variances" if task.variance_prior else f"criterion={self.criterion!r}"
+            raise ValueError(
+                "method='low_rank' learns kernel parameters by the evidence alone; with "
+                f"{other} it would need the kernel matrix. Use optimizer=None, or method='auto' or 'exact'."
+            )
 
     def _validated(self, X):
         """Return new inputs, checked against those of fit."""
@@ -607,31 +588,27 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         mean, std = self.predict(X, return_std=True, K_test_diag=diagonal)
         return as_columns(mean), as_columns(std)
 
-    def _average(self, solution):
-        """Return the solution that predicts the mean: itself, or averaged over the variances."""
-        self._averaged = self.variance_posterior_ = None
-        if self.inference == "maximize":
-            return solution
-        self._averaged = integrate_variances(solution, self._bounds)
-        self.variance_posterior_ = self._averaged.posteriors
-        return self._averaged.mean_solution()
-
-    def _adopt(self, solution):
-        """Take over a solution as the fitted state."""
-        self._solution = solution
-        one = self._y_ndim == 1
-        self.noise_variance_ = per_target(solution.noise_var, self._y_ndim)
-        self.signal_variance_ = per_target(solution.signal_var, self._y_ndim)
-        self.log_marginal_likelihood_value_ = float(solution.log_evidence.sum())
-        self.alpha_ = solution.dual[:, 0] if one else solution.dual
-        self.beta_ = (solution.beta[:, 0] if one else solution.beta) if self.fit_intercept else None
-        self.tuning_ = solution.tuning
-        found = self._decomposition
-        self._predictive = Predictive.make(
-            make_gram(self.kernel_), self.X_train_, found, solution, self._averaged, self.fit_intercept
-        )
-        self.evidence_bounds_ = tuple(float(b.sum()) for b in found.bounds(solution))
-        self.rank_ = found.rank
+    def _adopt(self, fitted, kernel, n_decompositions):
+        """Take over a fitted model: all attributes at once."""
+        solution, ndim, averaged = fitted.solution, fitted.y_ndim, fitted.averaged
+        attributes = {
+            "_fitted": fitted,
+            "kernel_": kernel,
+            "noise_variance_": per_output(solution.noise_var, ndim),
+            "signal_variance_": per_output(solution.signal_var, ndim),
+            "log_marginal_likelihood_value_": float(solution.log_evidence.sum()),
+            "alpha_": like_targets(solution.dual, ndim),
+            "beta_": like_targets(solution.beta, ndim) if self.fit_intercept else None,
+            "variance_posterior_": None if averaged is None else averaged.posteriors,
+            "tuning_": solution.tuning,
+            "evidence_bounds_": tuple(float(bound.sum()) for bound in fitted.evidence_bounds),
+            "rank_": fitted.decomposition.rank,
+            "spectrum_": fitted.decomposition.spectrum,
+            "X_train_": fitted.data.X,
+            "y_train_": like_targets(fitted.data.Y, ndim),
+            "n_decompositions_": n_decompositions,
+        }
+        vars(self).update(attributes)
         return self
 
     def __sklearn_tags__(self):
@@ -651,6 +628,17 @@ def _warn_at_bounds(kernel):
         )
 
 
-def _squeeze_single(values):
-    """Drop the axis of a single output, as scikit-learn's GaussianProcessRegressor does."""
-    return values[..., 0] if values.shape[-1] == 1 else values
+def _step_printer(progress):
+    """Return what prints a line for every outer step."""
+
+    def report(n_rows, step, theta, evaluation):
+        parameters, noise, signal = (
+            " ".join(f"{v:.4g}" for v in values) for values in (np.exp(theta), *evaluation.variances)
+        )
+        rank = "" if evaluation.rank is None else f", rank {evaluation.rank}"
+        progress.line(
+            f"rows {n_rows}{rank}, step {step}: objective {evaluation.value:.8g}, parameters {parameters}, "
+            f"noise {noise}, signal {signal}"
+        )
+
+    return report

@@ -1,6 +1,7 @@
 """Kernel ridge regression with its penalty tuned from one decomposition."""
 
 import copy
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -10,42 +11,38 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..criteria import CRITERIA
-from ..decomposition.decompose import (
-    Decomposition,
-    Problem,
-    check_rank,
-    decompose,
-    depends_on_targets,
-    must_be_exact,
-)
-from ..decomposition.sharing import decomposition
-from ..inference.solution import solve, solve_fixed, warn_of_vanished_noise
-from ..inference.variances import VarianceBounds
+from ..decomposition.data import Data
+from ..decomposition.decompose import Problem
+from ..decomposition.plan import Plan
+from ..decomposition.sharing import decompose_shared
+from ..inference.solution import solve_fixed, warn_of_vanished_noise
 from ..kernels.gram import PAIRWISE_NAMES, make_gram
-from ..linalg.spectrum import Spectrum
+from ..support.atomic import all_or_nothing
 from ..support.exceptions import LowRankWarning, warn_user
 from ..support.progress import Progress
-from ..support.validation import as_columns, check_alphas, check_weights, per_target
+from ..support.shapes import as_columns, like_targets, per_output
+from ..support.validation import check_alphas, check_weights
+from .fitted import Fitted
 from .variance_methods import VarianceMethods
 
 __all__ = ["SpectralKernelRidge"]
 
 
 class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """Kernel ridge regression that tunes its penalty exactly, for every target, from one decomposition.
+    """Kernel ridge regression that tunes its penalty exactly, for every output, from one decomposition.
 
     The model is that of :class:`sklearn.kernel_ridge.KernelRidge` with an unpenalised intercept:
 
         minimise  sum_i w_i (y_i - f(x_i) - b)^2 + alpha ||f||^2.
 
     The kernel matrix is factorised once; then each trial value of ``alpha`` costs O(n), so the
-    minimum of the chosen criterion is found globally, for each target separately.
+    minimum of the chosen criterion is found globally, for each output separately.
 
     Parameters
     ----------
-    alpha : "auto", float or array-like of shape (n_targets,), default="auto"
+    alpha : "auto", float or array-like of shape (n_outputs,), default="auto"
         The penalty, noise variance over signal variance. "auto" tunes it by `criterion`; a positive
-        number, or one per target, fixes it.
+        number, or one for each output, fixes it.
     kernel : str, callable or sklearn kernel, default="rbf"
         A name known to :func:`sklearn.metrics.pairwise.pairwise_kernels`, "precomputed", a callable
         of two rows, or a kernel of :mod:`sklearn.gaussian_process.kernels`.
@@ -67,7 +64,7 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     fit_intercept : bool, default=True
         Whether to include an unpenalised constant.
     alpha_per_target : bool, default=True
-        Whether each target gets its own alpha when it is tuned; False minimises the sum of the
+        Whether each output gets its own alpha when it is tuned; False minimises the sum of the
         criteria (of their logarithms for "gcv" and "loo") with one alpha.
     method : {"auto", "exact", "low_rank"}, default="auto"
         "exact" decomposes the kernel matrix. "low_rank" never forms it: O(n r^2) time and O(n r) memory by
@@ -88,26 +85,28 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
 
     Attributes
     ----------
-    alpha_ : float or ndarray of shape (n_targets,)
+    alpha_ : float or ndarray of shape (n_outputs,)
         The penalty used; infinite where the best model is a constant.
-    dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
+    dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Weights of the kernel functions; in a model of low rank, of the kernel that its factor stands for.
-    intercept_ : float or ndarray of shape (n_targets,)
+    intercept_ : float or ndarray of shape (n_outputs,)
         The constant; 0 with ``fit_intercept=False``.
-    noise_variance_, signal_variance_ : float or ndarray of shape (n_targets,)
+    noise_variance_, signal_variance_ : float or ndarray of shape (n_outputs,)
         Variances of the equivalent Gaussian process; their ratio is `alpha_`.
-    log_evidence_ : float or ndarray of shape (n_targets,)
+    log_evidence_ : float or ndarray of shape (n_outputs,)
         Log (restricted) evidence at these variances.
-    criterion_value_ : float or ndarray of shape (n_targets,)
+    criterion_value_ : float or ndarray of shape (n_outputs,)
         Value of `criterion`, greater is better: a log density, or minus a mean squared error.
-    effective_dof_ : float or ndarray of shape (n_targets,)
+    effective_dof_ : float or ndarray of shape (n_outputs,)
         Effective degrees of freedom, the trace of the smoother, intercept included.
     tuning_ : tuple of TuningResult
-        Status, value and number of evaluations for each target.
-    evidence_bounds_ : tuple of two floats or ndarrays of shape (n_targets,)
-        Lower and upper bound on the log evidence of the exact kernel matrix at these variances, but for
-        rounding, which matters where the noise vanishes. For a given rank, or a greedy choice, from the
-        trace of what the factor misses alone, and wide; otherwise from one look at all of the kernel.
+        Status, value and number of evaluations for each output.
+    evidence_bounds_ : tuple of two floats or ndarrays of shape (n_outputs,)
+        Lower and upper bound on the log evidence of the exact kernel matrix at these variances. Both are
+        that log evidence itself where the matrix was decomposed. A factor that was chosen to be certified
+        has bounds at most 0.01 apart for each output. A factor of a given rank, or of greedily chosen rows,
+        has wide bounds, because they use no more than the trace of what the factor misses. Rounding is not
+        part of them; it matters where the noise vanishes.
     rank_ : int
         Rank of the factor, or of the kernel matrix above rounding.
     spectrum_ : Spectrum
@@ -196,7 +195,11 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         self.selection = selection
         self.verbose = verbose
 
+    # Parameters that come after the decomposition: a search shares it between candidates that differ in them.
+    _after_decomposition = frozenset({"alpha", "criterion", "alpha_per_target"})
+
     @_fit_context(prefer_skip_nested_validation=True)
+    @all_or_nothing
     def fit(self, X, y, sample_weight=None):
         """Decompose the kernel matrix and tune or apply alpha.
 
@@ -204,12 +207,12 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows, or the kernel matrix (n_samples, n_samples) for ``kernel="precomputed"``.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
         sample_weight : float or array-like of shape (n_samples,), default=None
-            A row of weight w >= 1 is w observations, so integer weights equal repeated rows; a row of
-            weight w < 1 is one observation of that precision; 0 leaves a row out. Divide by the maximum
-            where weights are meant as relative precisions.
+            Relative precisions: the squared residual of a row of weight 2 counts twice, and a row of weight 0
+            is left out. A common factor of all weights multiplies a tuned `alpha_`, and changes no
+            prediction.
 
         Returns
         -------
@@ -217,19 +220,13 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             The fitted estimator.
         """
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._input_rules)
-        weight = check_weights(sample_weight, X)
-        Y, criterion = as_columns(y), CRITERIA[self.criterion]
-        alphas = None if self._is_auto else check_alphas(self.alpha, Y.shape[1])
-        self._y_ndim, self._bounds = y.ndim, VarianceBounds()
-        self.X_fit_ = X
-        self._decomposition = self._decompose(X, Y, weight, alphas)
-        self.spectrum_ = self._decomposition.spectrum
-        rotated = self.spectrum_.rotate(Y)
-        if alphas is not None:
-            return self._adopt(solve_fixed(rotated, criterion, alphas))
-        solution = solve(rotated, criterion, shared=not self.alpha_per_target)
-        warn_of_vanished_noise(solution, criterion)
-        return self._adopt(solution)
+        data = Data.with_intercept(X, as_columns(y), check_weights(sample_weight, X), self.fit_intercept)
+        problem = self._problem(data)
+        decomposition = decompose_shared(problem, self._plan)
+        solution = problem.solution(decomposition)
+        if problem.noise_ratio is None:
+            warn_of_vanished_noise(solution, problem.criterion)
+        return self._adopt(Fitted(problem.gram, data, problem.bounds, decomposition, solution, y.ndim))
 
     def predict(self, X):
         """Predict by the kernel expansion and the intercept.
@@ -241,13 +238,11 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
 
         Returns
         -------
-        ndarray of shape (n_new,) or (n_new, n_targets)
+        ndarray of shape (n_new,) or (n_new, n_outputs)
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **self._input_rules)
-        if self._primal_coef is None:
-            return self._gram.cross(X, self.X_fit_) @ self.dual_coef_ + self.intercept_
-        return self._features(X) @ self._primal_coef + self.intercept_
+        return like_targets(self._fitted.mean(X), self._fitted.y_ndim)
 
     def loo_predict(self):
         """Predict every training row from all the others, exactly and without refitting.
@@ -256,13 +251,13 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         check_is_fitted(self)
-        mean, _, absent = self._solution.leave_one_out()
+        mean, _, absent = self._fitted.solution.leave_one_out()
         if absent.any():
             mean[absent] = as_columns(self.predict(self.X_fit_[absent]))
-        return self._shaped(mean)
+        return like_targets(mean, self._fitted.y_ndim)
 
     def dual_coef_variance(self):
         """Return the posterior variance of every dual coefficient (Proposition 2.4 of Schirru et al.).
@@ -273,10 +268,10 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         check_is_fitted(self)
-        return self._shaped(self._solution.dual_variance())
+        return like_targets(self._fitted.solution.dual_variance(), self._fitted.y_ndim)
 
     def with_alpha(self, alpha):
         """Return a fitted copy with another alpha that shares this one's decomposition.
@@ -286,7 +281,7 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
 
         Parameters
         ----------
-        alpha : float or array-like of shape (n_targets,)
+        alpha : float or array-like of shape (n_outputs,)
             Positive penalties.
 
         Returns
@@ -295,18 +290,24 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             As if fitted with this `alpha` on the same decomposition, at O(n^2) instead of O(n^3).
         """
         check_is_fitted(self)
-        rotated = self._solution.rotated
+        rotated = self._fitted.solution.rotated
         values = check_alphas(alpha, rotated.n_outputs)
-        made_for = self._decomposition.certified_at
-        if made_for is not None and (values < 0.5 * made_for[0]).any():
-            warn_user(
-                f"The factor of the kernel matrix is certified at alpha = {made_for[0].min():.4g}, not at "
-                f"{values.min():.4g}. Fit with this alpha, or with method='exact' before with_alpha.",
-                LowRankWarning,
-            )
+        self._warn_if_uncertified(values)
         other = copy.copy(self)
         other.alpha = alpha
-        return other._adopt(solve_fixed(rotated, CRITERIA[self.criterion], values))
+        solution = solve_fixed(rotated, CRITERIA[self.criterion], values)
+        return other._adopt(replace(self._fitted, solution=solution))
+
+    def _warn_if_uncertified(self, alphas):
+        """Warn where alphas are much smaller than those that the factor was made for."""
+        certified = self._fitted.decomposition.certified
+        if certified is not None and (alphas < 0.5 * certified.solution.noise_ratio).any():
+            warn_user(
+                "The factor of the kernel matrix is certified at alpha = "
+                f"{certified.solution.noise_ratio.min():.4g}, not at {alphas.min():.4g}. Fit with this "
+                "alpha, or with method='exact' before with_alpha.",
+                LowRankWarning,
+            )
 
     @property
     def _is_auto(self):
@@ -335,57 +336,44 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         params = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         return make_gram(self.kernel, (self.kernel_params or {}) if callable(self.kernel) else params)
 
-    def _decompose(self, X, Y, weight, alphas):
-        gram, n = self._gram, X.shape[0]
-        check_rank(self.method, self.rank, n)
-        basis = np.ones((n, 1)) if self.fit_intercept else None
-        other_uses = alphas is not None, not self.alpha_per_target and Y.shape[1] > 1
-        rules = {"must_be_exact": must_be_exact(self.criterion, *other_uses), "selection": self.selection}
+    @property
+    def _plan(self):
+        exact = self.criterion != "evidence" or not self._is_auto or not self.alpha_per_target
+        return Plan(self.method, self.rank, self.selection, must_be_exact=exact)
 
-        def make():
-            Phi = gram.factor(X)
-            if Phi is not None and not self._wants_less_than(Phi.shape[1]):
-                Phi = Phi.toarray() if hasattr(Phi, "toarray") else Phi
-                return Decomposition(Spectrum.from_factor(Phi, basis, weight))
-            report = Progress(type(self).__name__, self.verbose)
-            problem = Problem(gram, X, Y, basis, weight, self._bounds, report, alphas)
-            return decompose(problem, self.method, self.rank, **rules)
+    def _problem(self, data):
+        """Return what is decomposed and solved; bad parameters are refused before any work."""
+        self._plan.check(len(data))
+        return Problem(
+            self._gram,
+            data,
+            CRITERIA[self.criterion],
+            noise_ratio=None if self._is_auto else check_alphas(self.alpha, data.n_outputs),
+            shared=not self.alpha_per_target,
+            report=Progress(type(self).__name__, self.verbose),
+        )
 
-        looked_at = (Y, alphas) if depends_on_targets(n, self.method, self.rank, **rules) else None
-        settings = (self.fit_intercept, self.method, self.rank, self.selection, looked_at)
-        return decomposition(make, gram, X, weight, settings)
-
-    def _wants_less_than(self, n_features):
-        """Return whether a factor is asked for that an exact one of so many features does not replace."""
-        if self.method == "exact":
-            return False
-        return self.selection == "greedy" or (self.rank is not None and self.rank < n_features)
-
-    def _features(self, X):
-        """Return the features of inputs where the model has any: the inputs themselves if they are exact."""
-        feature_map = self._decomposition.feature_map
-        return X if feature_map is None else feature_map(self._gram, X)
-
-    def _adopt(self, solution):
-        """Take over a solution as the fitted state."""
-        self._solution = solution
-        ndim = self._y_ndim
+    def _adopt(self, fitted):
+        """Take over a fitted model: all attributes at once."""
+        solution, ndim = fitted.solution, fitted.y_ndim
         intercept = solution.beta[0] if self.fit_intercept else np.zeros(len(solution.noise_var))
-        self.alpha_ = per_target(solution.noise_ratio, ndim)
-        self.dual_coef_ = self._shaped(solution.dual)
-        # of features where there are any: K(X*, X) alpha would multiply the null part of alpha by rounding
-        has_features = self.spectrum_.loadings is not None
-        self._primal_coef = self._shaped(self.spectrum_.primal(solution.range_dual)) if has_features else None
-        self.intercept_ = per_target(intercept, ndim)
-        self.noise_variance_ = per_target(solution.noise_var, ndim)
-        self.signal_variance_ = per_target(solution.signal_var, ndim)
-        self.log_evidence_ = per_target(solution.log_evidence, ndim)
-        self.criterion_value_ = per_target([t.value for t in solution.tuning], ndim)
-        self.effective_dof_ = per_target(solution.effective_dof, ndim)
-        self.tuning_ = solution.tuning
-        bounds = self._decomposition.bounds(solution)
-        self.evidence_bounds_ = tuple(per_target(bound, ndim) for bound in bounds)
-        self.rank_ = self._decomposition.rank
+        attributes = {
+            "_fitted": fitted,
+            "X_fit_": fitted.data.X,
+            "alpha_": per_output(solution.noise_ratio, ndim),
+            "dual_coef_": like_targets(solution.dual, ndim),
+            "intercept_": per_output(intercept, ndim),
+            "noise_variance_": per_output(solution.noise_var, ndim),
+            "signal_variance_": per_output(solution.signal_var, ndim),
+            "log_evidence_": per_output(solution.log_evidence, ndim),
+            "criterion_value_": per_output([t.value for t in solution.tuning], ndim),
+            "effective_dof_": per_output(solution.effective_dof, ndim),
+            "tuning_": solution.tuning,
+            "evidence_bounds_": tuple(per_output(bound, ndim) for bound in fitted.evidence_bounds),
+            "rank_": fitted.decomposition.rank,
+            "spectrum_": fitted.decomposition.spectrum,
+        }
+        vars(self).update(attributes)
         return self
 
     def __sklearn_tags__(self):

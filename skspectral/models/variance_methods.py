@@ -5,14 +5,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..criteria import CRITERIA
 from ..criteria.evidence import neg_two_log_evidence
-from ..inference.solution import criterion_curve
+from ..inference.tuned import criterion_curve
 from ..inference.uncertainty import variance_uncertainty
+from ..support.shapes import like_targets
 
 __all__ = ["VarianceMethods"]
 
 
 class VarianceMethods:
-    """Methods of estimators with a `criterion` and, once fitted, `_solution`, `_bounds` and `_y_ndim`."""
+    """Methods of estimators with a `criterion` and, once fitted, a `Fitted` as `_fitted`."""
 
     def criterion_curve(self, alphas):
         """Evaluate the criterion along alpha, the ratio of noise to signal variance, without refitting.
@@ -26,14 +27,15 @@ class VarianceMethods:
 
         Returns
         -------
-        ndarray of shape (n_alphas,) or (n_alphas, n_targets)
+        ndarray of shape (n_alphas,) or (n_alphas, n_outputs)
             Values of `criterion`, greater is better.
         """
         check_is_fitted(self)
         alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
         if not (alphas > 0).all():
             raise ValueError(f"alphas must be positive, the smallest is {alphas.min():.6g}.")
-        return self._shaped(criterion_curve(self._solution.rotated, CRITERIA[self.criterion], alphas))
+        values = criterion_curve(self._fitted.solution.rotated, CRITERIA[self.criterion], alphas)
+        return like_targets(values, self._fitted.y_ndim)
 
     def log_evidence_at(self, noise_variance, signal_variance):
         """Return the log (restricted) evidence at other variances, O(n) for each pair.
@@ -46,7 +48,7 @@ class VarianceMethods:
         Returns
         -------
         ndarray
-            Of the shape of both, with a last axis for the targets where y had one.
+            Of the shape of both, with a last axis for the outputs where y had one.
 
         Examples
         --------
@@ -67,14 +69,15 @@ class VarianceMethods:
             bad = values[~(np.isfinite(values) & (values > 0))]
             if len(bad):
                 raise ValueError(f"{name} must be positive and finite, got {bad[0]:.6g}.")
-        values = -0.5 * neg_two_log_evidence(self._solution.rotated, noise.ravel(), signal.ravel())
-        return self._shaped(values).reshape(noise.shape + (() if self._y_ndim == 1 else (-1,)))
+        rotated, ndim = self._fitted.solution.rotated, self._fitted.y_ndim
+        values = -0.5 * neg_two_log_evidence(rotated, noise.ravel(), signal.ravel())
+        return like_targets(values, ndim).reshape(noise.shape + (() if ndim == 1 else (-1,)))
 
     def variance_uncertainty(self, coverage=0.95):
-        """Return how well the data determine the variances, and with them their ratio, of every target.
+        """Return how well the data determine the variances, and with them their ratio, of every output.
 
         Standard errors and correlation of their logarithms, and profile-likelihood intervals of noise
-        variance, signal variance and ratio, by the (restricted) evidence of each target alone, within the
+        variance, signal variance and ratio, by the (restricted) evidence of each output alone, within the
         bounds that the kernel sets. Kernel parameters count as known; `criterion`, priors, a given alpha and
         ``alpha_per_target=False`` have no part in it.
 
@@ -86,7 +89,7 @@ class VarianceMethods:
         Returns
         -------
         tuple of VarianceUncertainty
-            One for each target, as in `tuning_`.
+            One for each output, as in `tuning_`.
 
         Examples
         --------
@@ -94,14 +97,10 @@ class VarianceMethods:
         >>> from skspectral import SpectralKernelRidge
         >>> X, y = load_diabetes(return_X_y=True)
         >>> ridge = SpectralKernelRidge(gamma=1.0).fit(X, y)
-        >>> found = ridge.variance_uncertainty()[0]
-        >>> low, high = found.ratio_interval
+        >>> uncertainty = ridge.variance_uncertainty()[0]
+        >>> low, high = uncertainty.ratio_interval
         >>> low < ridge.alpha_ < high
         True
         """
         check_is_fitted(self)
-        return variance_uncertainty(self._solution.rotated, self._bounds, coverage)
-
-    def _shaped(self, columns):
-        """Return (k, m) as the user's y had it."""
-        return columns[:, 0] if self._y_ndim == 1 else columns
+        return variance_uncertainty(self._fitted.solution.rotated, self._fitted.bounds, coverage)

@@ -3,7 +3,8 @@
 import numpy as np
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_array, check_X_y
 
-from ..support.validation import as_columns, check_weights
+from ..support.shapes import as_columns
+from ..support.validation import check_weights
 from .features import Chunk
 
 __all__ = ["as_blocks", "check_columns", "is_dask", "lazily", "sample", "total"]
@@ -103,7 +104,7 @@ def lazily(model, X, return_std, include_noise):
     """Return the predictions of a model as dask arrays with the row blocks of X."""
     X = X.to_dask_array() if _is_frame(X) else X
     X = X.rechunk({1: -1})
-    m = model.solution.beta.shape[1]
+    m = len(model.intercept)
     shape = {"drop_axis": 1} if model.y_ndim == 1 else {"chunks": (X.chunks[0], (m,))}
     shape["meta"] = np.empty((0,) * model.y_ndim)
     mean = X.map_blocks(_block_mean, model=model, dtype=np.float64, **shape)

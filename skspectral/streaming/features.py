@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from ..decomposition.data import Data
 from ..decomposition.decompose import Problem, greedy_factor
 from ..inference.variances import VarianceBounds
 from ..kernels.gram import make_gram
@@ -100,9 +101,8 @@ class Features:
         rank = min(int(landmarks), len(sample))
         if selection == "greedy":
             seed = 0 if random_state is None else check_random_state(random_state).randint(2**31)
-            basis = np.ones((len(sample), 1)) if fit_intercept else None
-            problem = Problem(gram, sample.X, sample.Y, basis, sample.weight, bounds)
-            factor = greedy_factor(problem, rank, seed)
+            data = Data.with_intercept(sample.X, sample.Y, sample.weight, fit_intercept)
+            factor = greedy_factor(Problem(gram, data, bounds=bounds), rank, seed)
         else:
             trace = float(gram.diagonal(sample.X).sum())
             factor = pivoted_cholesky(gram, sample.X, tau=_SPAN * trace, rank=rank)

@@ -4,7 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..inference.solution import Solution
+from ..inference.tuned import Tuned, tune
+from ..linalg.moments import FeatureSpectrum
+from ..support.shapes import like_targets
 from .features import SLAB, Chunk, Features
 from .statistics import FeatureStatistics
 
@@ -51,32 +53,71 @@ class State:
 
 @dataclass(frozen=True)
 class Model:
-    """A tuned model: all that predictions need, a slab of rows at a time."""
+    """A tuned model: all that predictions need, a slab of rows at a time.
+
+    Attributes
+    ----------
+    features : Features
+        From inputs to features.
+    tuned : Tuned
+        The variances.
+    spectrum : FeatureSpectrum
+        Of the features' scatter.
+    QPhi : ndarray of shape (q, r)
+        root(sum w) times the mean of the features, with an intercept.
+    R_inv : ndarray of shape (q, q)
+        1 / root(sum w), with an intercept.
+    coef : ndarray of shape (r, m)
+        Coefficients of the features.
+    intercept : ndarray of shape (m,)
+        The constants; 0 without an intercept.
+    y_ndim : int
+        Dimensions of the user's y.
+    """
 
     features: Features
-    solution: Solution
+    tuned: Tuned
+    spectrum: FeatureSpectrum
+    QPhi: np.ndarray
+    R_inv: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
     y_ndim: int
 
-    @property
-    def intercept(self):
-        """The constant of every output, (m,); 0 without an intercept."""
-        beta = self.solution.beta
-        return beta[0] if len(beta) else np.zeros(beta.shape[1])
+    @classmethod
+    def make(cls, state, criterion, fit_intercept):
+        """Return the model that follows from what was seen."""
+        statistics, r = state.statistics, state.features.rank
+        spectrum, rotated = statistics.decompose(fit_intercept), statistics.rotate(fit_intercept)
+        tuned = tune(rotated, criterion, state.features.bounds)
+        coef = spectrum.coefficients(rotated, tuned.noise_ratio)
+        q, root = spectrum.counts.n_mean, np.sqrt(statistics.weight)
+        mean_features, mean_targets = statistics.mean[:r], statistics.mean[r:]
+        return cls(
+            state.features,
+            tuned,
+            spectrum,
+            QPhi=np.tile(root * mean_features, (q, 1)),
+            R_inv=np.full((q, q), 1.0 / (root or 1.0)),
+            coef=coef,
+            intercept=q * (mean_targets - mean_features @ coef),
+            y_ndim=state.y_ndim,
+        )
 
     def mean(self, X):
         """Return the predictive means at X."""
-        return self._in_slabs(lambda x: self.features(x) @ self.solution.range_dual + self.intercept, X)
+        return self._in_slabs(lambda x: self.features(x) @ self.coef + self.intercept, X)
 
     def std(self, X, include_noise):
         """Return the predictive standard deviations at X."""
-        noise = self.solution.noise_var if include_noise else 0.0
+        noise = self.tuned.noise_var if include_noise else 0.0
         return self._in_slabs(lambda x: np.sqrt(self._latent_variance(x) + noise), X)
 
     def _latent_variance(self, X):
-        prior, basis = self.features.prior(X), np.ones((len(X), len(self.solution.beta)))
-        geometry = self.solution.spectrum.project_features(self.features(X), prior, basis)
-        return self.solution.predictive_variance(*geometry)
+        prior, basis = self.features.prior(X), np.ones((len(X), len(self.QPhi)))
+        geometry = self.spectrum.project(self.QPhi, self.R_inv, self.features(X), prior, basis)
+        return self.tuned.predictive_variance(*geometry)
 
     def _in_slabs(self, function, X):
         columns = np.concatenate([function(X[i : i + SLAB]) for i in range(0, max(len(X), 1), SLAB)])
-        return columns[:, 0] if self.y_ndim == 1 else columns
+        return like_targets(columns, self.y_ndim)

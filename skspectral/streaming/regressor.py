@@ -10,8 +10,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..criteria import CRITERIA
-from ..inference.solution import solve, warn_of_vanished_noise
-from ..support.validation import as_columns, check_weights, per_target
+from ..inference.solution import warn_of_vanished_noise
+from ..support.progress import Progress
+from ..support.shapes import as_columns, like_targets, per_output
+from ..support.validation import check_weights
 from . import blocks
 from .features import Chunk, Features, sample_size
 from .model import Model, State
@@ -65,17 +67,17 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         The sums.
     n_samples_seen_ : int
         Rows of positive weight so far.
-    noise_variance_, signal_variance_ : float or ndarray of shape (n_targets,)
+    noise_variance_, signal_variance_ : float or ndarray of shape (n_outputs,)
         Tuned variances.
-    log_evidence_ : float or ndarray of shape (n_targets,)
+    log_evidence_ : float or ndarray of shape (n_outputs,)
         Log (restricted) evidence of the projected kernel.
-    criterion_value_ : float or ndarray of shape (n_targets,)
+    criterion_value_ : float or ndarray of shape (n_outputs,)
         Value of `criterion`, greater is better.
-    effective_dof_ : float or ndarray of shape (n_targets,)
+    effective_dof_ : float or ndarray of shape (n_outputs,)
         Effective degrees of freedom, intercept included.
-    coef_ : ndarray of shape (rank_,) or (rank_, n_targets)
+    coef_ : ndarray of shape (rank_,) or (rank_, n_outputs)
         Coefficients of the features L^-1 k(landmarks, x).
-    intercept_ : float or ndarray of shape (n_targets,)
+    intercept_ : float or ndarray of shape (n_outputs,)
         The constant; 0 with ``fit_intercept=False``.
     tuning_ : tuple of TuningResult
         Status of each output.
@@ -147,11 +149,10 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         X : array-like, dask array or dask dataframe of shape (n_samples, n_features)
             Training inputs. Blocks of a dask collection are summed where they are, on the running
             ``distributed.Client`` or in threads.
-        y : array-like, dask array or series of shape (n_samples,) or (n_samples, n_targets)
+        y : array-like, dask array or series of shape (n_samples,) or (n_samples, n_outputs)
             Targets, in blocks like those of X.
         sample_weight : float or array-like of shape (n_samples,), default=None
-            As in `SpectralGPRegressor`: w >= 1 counts a row w times, w < 1 is one observation of that
-            precision, 0 leaves it out.
+            Relative precisions, as in `SpectralGPRegressor`; 0 leaves a row out.
 
         Returns
         -------
@@ -175,7 +176,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         ----------
         X : array-like of shape (n_samples, n_features)
             More inputs.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Their targets.
         sample_weight : float or array-like of shape (n_samples,), default=None
             As in `fit`.
@@ -196,7 +197,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
             state = State(y_ndim, features, FeatureStatistics.nothing(rank, chunk.Y.shape[1]))
         elif chunk.Y.shape[1] != state.n_outputs:
             raise ValueError(
-                f"y has {chunk.Y.shape[1]} target(s), but the chunks before had {state.n_outputs}. Pass the "
+                f"y has {chunk.Y.shape[1]} output(s), but the chunks before had {state.n_outputs}. Pass the "
                 "same targets in every chunk."
             )
         if state.features is None:
@@ -217,8 +218,8 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
 
         Returns
         -------
-        mean : ndarray or dask array of shape (n_new,) or (n_new, n_targets)
-        std : ndarray or dask array of shape (n_new,) or (n_new, n_targets)
+        mean : ndarray or dask array of shape (n_new,) or (n_new, n_outputs)
+        std : ndarray or dask array of shape (n_new,) or (n_new, n_outputs)
             Only with `return_std`.
         """
         check_is_fitted(self)
@@ -253,36 +254,36 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
 
     @property
     def noise_variance_(self):
-        return self._per_target(self._solution.noise_var)
+        return self._per_output(self._tuned.noise_var)
 
     @property
     def signal_variance_(self):
-        return self._per_target(self._solution.signal_var)
+        return self._per_output(self._tuned.signal_var)
 
     @property
     def log_evidence_(self):
-        return self._per_target(self._solution.log_evidence)
+        return self._per_output(self._tuned.log_evidence)
 
     @property
     def criterion_value_(self):
-        return self._per_target([t.value for t in self._solution.tuning])
+        return self._per_output([t.value for t in self._tuned.tuning])
 
     @property
     def effective_dof_(self):
-        return self._per_target(self._solution.effective_dof)
+        return self._per_output(self._tuned.effective_dof)
 
     @property
     def coef_(self):
-        coef = self._solution.range_dual
-        return coef[:, 0] if self._state.y_ndim == 1 else coef
+        check_is_fitted(self)
+        return like_targets(self._model.coef, self._state.y_ndim)
 
     @property
     def intercept_(self):
-        return self._per_target(self._model.intercept)
+        return self._per_output(self._model.intercept)
 
     @property
     def tuning_(self):
-        return self._solution.tuning
+        return self._tuned.tuning
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "_state")
@@ -361,20 +362,20 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
     def _model(self):
         if "model" not in self._cache:
             state = self._settled
-            rotated = state.statistics.rotate(self.fit_intercept)
-            solution = solve(rotated, CRITERIA[self.criterion], state.features.bounds)
-            warn_of_vanished_noise(solution, CRITERIA[self.criterion])
-            self._cache["model"] = Model(state.features, solution, state.y_ndim)
+            criterion = CRITERIA[self.criterion]
+            model = Model.make(state, criterion, self.fit_intercept)
+            warn_of_vanished_noise(model.tuned, criterion)
+            self._cache["model"] = model
         return self._cache["model"]
 
     @property
-    def _solution(self):
+    def _tuned(self):
         check_is_fitted(self)
-        return self._model.solution
+        return self._model.tuned
 
-    def _per_target(self, values):
-        return per_target(values, self._state.y_ndim)
+    def _per_output(self, values):
+        return per_output(values, self._state.y_ndim)
 
     def _report(self, n_rows, rank):
-        if self.verbose:
-            print(f"[StreamingSpectralRegressor] rows {n_rows}, rank {rank or 'not chosen yet'}")
+        progress = Progress(type(self).__name__, self.verbose)
+        progress.line(f"rows {n_rows}, rank {rank or 'not chosen yet'}")

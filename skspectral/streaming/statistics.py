@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import eigh
 
-from ..linalg.rows import Rows
-from ..linalg.spectrum import Rotated, Spectrum
+from ..linalg.moments import FeatureSpectrum
+from ..linalg.rows import RowCounts, Rows
 
 __all__ = ["FeatureStatistics"]
 
@@ -25,10 +24,8 @@ class FeatureStatistics:
     ----------
     n_rows : int
         Rows of positive weight.
-    n_observations : float
-        Observations, sum max(1, w): a row of weight w >= 1 counts w times (see `Rows`).
-    half_log_precision : float
-        1/2 sum log min(1, w).
+    half_log_weight : float
+        1/2 sum log w.
     weight : float
         Sum of the weights.
     mean : ndarray of shape (r + m,)
@@ -59,8 +56,7 @@ class FeatureStatistics:
     """
 
     n_rows: int
-    n_observations: float
-    half_log_precision: float
+    half_log_weight: float
     weight: float
     mean: np.ndarray
     scatter: np.ndarray
@@ -70,7 +66,7 @@ class FeatureStatistics:
     def nothing(cls, n_features, n_outputs):
         """Return the statistics of no rows."""
         size = n_features + n_outputs
-        return cls(0, 0.0, 0.0, 0.0, np.zeros(size), np.zeros((size, size)), n_features)
+        return cls(0, 0.0, 0.0, np.zeros(size), np.zeros((size, size)), n_features)
 
     @classmethod
     def from_rows(cls, Phi, Y, weight=None):
@@ -87,9 +83,8 @@ class FeatureStatistics:
             mean = mean + left
         Z *= rows.sqrt_weight
         return cls(
-            int(rows.present.sum()),
-            rows.n_observations,
-            rows.half_log_precision,
+            rows.counts.n_rows,
+            rows.counts.half_log_weight,
             total,
             mean,
             Z.T @ Z,
@@ -112,8 +107,7 @@ class FeatureStatistics:
         d = other.mean - self.mean
         return FeatureStatistics(
             self.n_rows + other.n_rows,
-            self.n_observations + other.n_observations,
-            self.half_log_precision + other.half_log_precision,
+            self.half_log_weight + other.half_log_weight,
             total,
             self.mean + share * d,
             self.scatter + other.scatter + (self.weight * share) * np.outer(d, d),
@@ -129,39 +123,29 @@ class FeatureStatistics:
         """Number of outputs m."""
         return len(self.mean) - self.n_features
 
+    def counts(self, fit_intercept):
+        """Return the numbers that criteria ask of the rows."""
+        mean_weight = self.weight / self.n_rows if self.n_rows else 0.0
+        n_mean = int(fit_intercept and self.n_rows > 0)
+        return RowCounts(self.n_rows, n_mean, self.half_log_weight, mean_weight)
+
+    def decompose(self, fit_intercept=True):
+        """Return the eigenvalues of the (centred) Phi Phi', O(r^3), whatever the number of rows."""
+        counts = self.counts(fit_intercept)
+        mean_part = counts.n_mean * self.weight * float((self.mean[: self.n_features] ** 2).sum())
+        # eigh errs by r eps; sums of n terms by about root(n) eps
+        error = 8.0 * _EPS * max(self.n_features, np.sqrt(self.n_rows))
+        return FeatureSpectrum.from_moments(self._moments(fit_intercept)[0], counts, mean_part, error)
+
     def rotate(self, fit_intercept=True):
-        """Return the targets in the eigenbasis of the (centred) Phi Phi', for any criterion without rows.
-
-        O(r^3), whatever the number of rows.
-
-        Notes
-        -----
-        With S = Phi'P Phi = V diag(s) V', P the projector outside the mean space, U = P Phi V / root(s) are
-        the eigenvectors of P Phi Phi'P, and U'y = V'Phi'P y / root(s). U itself has gone with the rows; in
-        its place the `Spectrum` carries Phi'U = V diag(root s), so that its "dual" coefficients are those of
-        the features. The energy outside U is y'Py - |U'y|^2: there is no residual vector to take it from, so
-        noise of less than about 1e-8 of the size of y is lost in rounding.
-        """
-        rows = _SummedRows.of(self, fit_intercept)
-        S, PhiY, energy = self._moments(fit_intercept)
-        s, V, resolution = _eigen(S, rows, self)
-        scale = np.sqrt(energy / max(rows.n_free, 1.0))
+        """Return the targets in the eigenbasis, for any criterion that does not look at single rows."""
+        spectrum = self.decompose(fit_intercept)
+        _, PhiY, energy = self._moments(fit_intercept)
+        n_free = max(spectrum.counts.n_free, 1)
+        scale = np.sqrt(energy / n_free)
         varies = scale > self._negligible
-        y_tilde = V.T @ np.divide(PhiY, scale, out=np.zeros_like(PhiY), where=varies) / np.sqrt(s)[:, None]
-        n_null = self.n_rows - rows.n_mean - len(s)
-        has_null = n_null + rows.n_repeats > 0
-        null_energy = np.where(varies & has_null, rows.n_free - (y_tilde**2).sum(axis=0), 0.0)
-        spectrum = self._spectrum(s, V, n_null, resolution, rows)
-        return Rotated(
-            s=np.append(s, 0.0),
-            count=np.append(np.ones_like(s), n_null + rows.n_repeats),
-            energy=np.concatenate([y_tilde**2, np.maximum(null_energy, 0.0)[None]]),
-            scale=np.where(varies, scale, 1.0),
-            y_tilde=y_tilde,
-            null_residual=np.zeros((1, 1)),
-            basis_part=rows.root_total * self.mean[None, self.n_features :],
-            spectrum=spectrum,
-        )
+        PhiZ = np.divide(PhiY, scale, out=np.zeros_like(PhiY), where=varies)
+        return spectrum.rotate(PhiZ, np.where(varies, n_free, 0.0), np.where(varies, scale, 1.0))
 
     def _moments(self, fit_intercept):
         """Return Phi'P Phi, Phi'P Y and the squared lengths of P Y."""
@@ -176,56 +160,3 @@ class FeatureStatistics:
         squares = np.diag(self.scatter)[self.n_features :] / (self.weight or 1.0)
         size = np.sqrt(squares + self.mean[self.n_features :] ** 2)
         return size * _EPS * max(32.0, np.sqrt(self.n_rows))
-
-    def _spectrum(self, s, V, n_null, resolution, rows):
-        loadings = np.sqrt(s)[:, None] * V.T
-        QPhi = rows.root_total * self.mean[None, : self.n_features]
-        return Spectrum(s, loadings.T, n_null, resolution, rows, QPhi.T, loadings, QPhi)
-
-
-def _eigen(S, rows, statistics):
-    """Return the eigenvalues above rounding, their vectors, and the size of that rounding."""
-    s, V = eigh(S, check_finite=False)
-    mean_part = float((rows.root_total**2).sum() * (statistics.mean[: len(S)] ** 2).sum())
-    # eigh errs by r eps; sums of n terms by about root(n) eps
-    error = 8.0 * _EPS * max(len(S), np.sqrt(statistics.n_rows))
-    resolution = error * (max(s[-1], 0.0) + mean_part)
-    kept = s > resolution
-    kept[: max(0, len(s) - max(0, statistics.n_rows - rows.n_mean))] = False
-    return s[kept], V[:, kept], resolution
-
-
-@dataclass(frozen=True)
-class _SummedRows:
-    """What a `Spectrum` asks of its `Rows`, known from sums; its own rows are those of feature space."""
-
-    sqrt_weight: np.ndarray
-    R_inv: np.ndarray
-    root_total: np.ndarray
-    n_observations: float
-    n_repeats: float
-    half_log_precision: float
-
-    @classmethod
-    def of(cls, statistics, fit_intercept):
-        """Return the rows of statistics: Q = W^1/2 1 / root(weight) with an intercept, else none."""
-        q = int(fit_intercept and statistics.n_rows > 0)
-        root_total = np.full((q, 1), np.sqrt(statistics.weight))
-        return cls(
-            np.ones((statistics.n_features, 1)),
-            np.full((q, q), 1.0 / np.sqrt(statistics.weight or 1.0)),
-            root_total,
-            statistics.n_observations,
-            statistics.n_observations - statistics.n_rows,
-            statistics.half_log_precision,
-        )
-
-    @property
-    def n_mean(self):
-        """Dimension of the mean space."""
-        return len(self.root_total)
-
-    @property
-    def n_free(self):
-        """Observations less the dimension of the mean space."""
-        return self.n_observations - self.n_mean

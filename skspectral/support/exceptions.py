@@ -9,7 +9,6 @@ __all__ = [
     "KernelBoundWarning",
     "LowRankWarning",
     "RankDeficientBasisWarning",
-    "RepeatedObservationsWarning",
     "warn_user",
 ]
 
@@ -47,10 +46,6 @@ class RankDeficientBasisWarning(UserWarning):
 
 class KernelBoundWarning(UserWarning):
     """Learned kernel parameters ended at a bound of their range."""
-
-
-class RepeatedObservationsWarning(UserWarning):
-    """Weights above 1 stand for repeated observations, whose agreement made the tuned noise vanish."""
 
 
 class LowRankWarning(UserWarning):

@@ -48,4 +48,9 @@ class Progress:
             facts.append(f"{left:.2g} of the trace left")
         if gap is not None:
             facts.append(f"gap {gap:.2g}")
-        print(f"[{self.name}] {', '.join(facts)}", flush=True)
+        self.line(", ".join(facts))
+
+    def line(self, text):
+        """Print a line of its own, unless nothing is wanted."""
+        if self.verbose:
+            print(f"[{self.name}] {text}", flush=True)

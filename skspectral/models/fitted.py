@@ -1,20 +1,23 @@
-"""The predictive distribution of a fitted process at new inputs."""
+"""A fitted model: all that predictions and other methods need, made once at the end of a fit."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from ..decomposition.data import Data
 from ..decomposition.decompose import Decomposition
 from ..inference.averaging import AveragedSolution
 from ..inference.solution import Solution
+from ..inference.variances import VarianceBounds
 from ..support.intervals import normal_interval
 
-__all__ = ["Predictive"]
+__all__ = ["Fitted"]
 
 
 @dataclass(frozen=True)
-class Predictive:
-    """Means, spreads, intervals and samples of m outputs.
+class Fitted:
+    """Means, spreads, intervals and samples of m outputs at new inputs.
 
     `prior` of the methods is the kernel among the new inputs: its diagonal (n_new,), or all of it for joint
     results.
@@ -23,35 +26,41 @@ class Predictive:
     ----------
     gram : gram object
         The kernel.
-    X_train : array
-        Training inputs.
+    data : Data
+        The rows of the fit.
+    bounds : VarianceBounds
+        Bounds of both variances.
     decomposition : Decomposition
         Of the kernel matrix or of its stand-in.
     solution : Solution
         Coefficients and, unless averaged, variances.
+    y_ndim : int
+        Dimensions of the user's y.
     averaged : AveragedSolution or None
         The mixture over variances, where there is one.
-    has_mean : bool
-        Whether a constant is part of the model.
-    coefficients : ndarray of shape (n, m) or (r, m)
-        Of kernel values or features in the mean.
     """
 
     gram: object
-    X_train: np.ndarray
+    data: Data
+    bounds: VarianceBounds
     decomposition: Decomposition
     solution: Solution
-    averaged: AveragedSolution | None
-    has_mean: bool
-    coefficients: np.ndarray
+    y_ndim: int
+    averaged: AveragedSolution | None = None
 
-    @classmethod
-    def make(cls, gram, X_train, decomposition, solution, averaged, has_mean):
-        """Return the distribution, with the coefficients that belong to the solution."""
-        coefficients = solution.range_dual
-        if decomposition.feature_map is not None:
-            coefficients = decomposition.spectrum.primal(coefficients)
-        return cls(gram, X_train, decomposition, solution, averaged, has_mean, coefficients)
+    @cached_property
+    def coefficients(self):
+        """Coefficients of kernel values (n, m), or of features (r, m), in the mean.
+
+        Of features where there are any: K(X*, X) alpha would multiply the null part of alpha by rounding.
+        """
+        dual = self.solution.range_dual
+        return dual if self.decomposition.feature_map is None else self.decomposition.spectrum.primal(dual)
+
+    @property
+    def evidence_bounds(self):
+        """Lower and upper bounds (m,) on the log evidence of the exact kernel matrix."""
+        return self.decomposition.bounds(self.solution)
 
     def mean(self, X):
         """Return means (n_new, m)."""
@@ -91,13 +100,13 @@ class Predictive:
     def missed_variance(self):
         """Return what the features miss of k(x, x) at the training rows, (n,): 0 without features."""
         missed = self.decomposition.missed
-        return np.zeros(len(self.X_train)) if missed is None else missed
+        return np.zeros(len(self.data)) if missed is None else missed
 
     def _cross(self, X):
         """Return what the coefficients multiply, kernel values or features, and mean functions or None."""
         feature_map = self.decomposition.feature_map
-        cross = self.gram.cross(X, self.X_train) if feature_map is None else feature_map(self.gram, X)
-        return cross, np.ones((len(cross), 1)) if self.has_mean else None
+        cross = self.gram.cross(X, self.data.X) if feature_map is None else feature_map(self.gram, X)
+        return cross, np.ones((cross.shape[0], 1)) if len(self.solution.beta) else None
 
     def _mean(self, cross, basis):
         mean = cross @ self.coefficients

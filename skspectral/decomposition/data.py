@@ -1,0 +1,72 @@
+"""What a model is fitted to."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ..linalg.rows import Rows
+
+__all__ = ["Data"]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows: inputs, targets, weights and mean functions.
+
+    Attributes
+    ----------
+    X : ndarray or sparse matrix of n rows
+        Inputs, or the kernel matrix where it is given.
+    Y : ndarray of shape (n, m)
+        Targets.
+    weight : ndarray of shape (n,) or None
+        Relative precisions; 0 means that a row is absent, None that all weights are 1.
+    basis : ndarray of shape (n, functions) or None
+        Unpenalised mean functions at the rows.
+    """
+
+    X: np.ndarray
+    Y: np.ndarray
+    weight: np.ndarray | None = None
+    basis: np.ndarray | None = None
+
+    @classmethod
+    def with_intercept(cls, X, Y, weight, fit_intercept):
+        """Return rows whose mean is a constant, or 0 without an intercept."""
+        return cls(X, Y, weight, np.ones((len(Y), 1)) if fit_intercept else None)
+
+    def __len__(self):
+        return len(self.Y)
+
+    @property
+    def n_outputs(self):
+        """Number of outputs m."""
+        return self.Y.shape[1]
+
+    @cached_property
+    def rows(self):
+        """Weights and mean functions as linear algebra needs them."""
+        return Rows.make(len(self), self.basis, self.weight)
+
+    @property
+    def present(self):
+        """Which rows have positive weight, (n,)."""
+        return np.ones(len(self), dtype=bool) if self.weight is None else self.weight > 0
+
+    def subset(self, keep):
+        """Return some of the rows, by index or mask."""
+        weight, basis = (None if part is None else part[keep] for part in (self.weight, self.basis))
+        return Data(self.X[keep], self.Y[keep], weight, basis)
+
+    def of_present_rows(self):
+        """Return the rows of positive weight."""
+        present = self.present
+        return self if present.all() else self.subset(present)
+
+    def of_varying_outputs(self):
+        """Return the rows without outputs that are no more than mean functions, None if all are."""
+        varies = self.rows.standardise(self.Y)[0].any(axis=0)
+        if varies.all():
+            return self
+        return replace(self, Y=self.Y[:, varies]) if varies.any() else None

@@ -1,0 +1,267 @@
+"""From rotated targets to tuned variances, with no more than eigenvalues and energies.
+
+`tune` chooses the variances of every output by a criterion. Nothing here knows eigenvectors, so that it
+serves sums over rows as well as the rows themselves.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..criteria import CRITERIA, profile, value_at
+from ..linalg.rotated import Rotated
+from .tuning import TuningResult, minimize_each
+from .variances import VarianceBounds, VariancePrior, resolvable_ratios
+
+__all__ = ["Tuned", "at_noise_ratio", "criterion_curve", "ratio_range", "search_range", "tune"]
+
+# Differences of -2 log density per row that are rounding.
+_TIE = 1e-12
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The variances of m outputs, in the units of y, and what follows from them without eigenvectors.
+
+    Attributes
+    ----------
+    rotated : Rotated
+        The targets in the eigenbasis.
+    noise_ratio, noise_var, signal_var : ndarray of shape (m,)
+        The variances and their ratio.
+    tuning : tuple of TuningResult
+        How the variances came about.
+    prior : VariancePrior or None
+        What they were penalised by.
+    """
+
+    rotated: Rotated
+    noise_ratio: np.ndarray
+    noise_var: np.ndarray
+    signal_var: np.ndarray
+    tuning: tuple
+    prior: VariancePrior | None
+
+    @property
+    def s(self):
+        """Eigenvalues, (r,)."""
+        return self.rotated.s[:-1]
+
+    @property
+    def log_evidence(self):
+        """Log (restricted) evidence of the reported variances, (m,)."""
+        return _value_at_variances(self.rotated, CRITERIA["evidence"], self.noise_ratio, self.noise_var)
+
+    @property
+    def effective_dof(self):
+        """Effective degrees of freedom sum s/(s+g) + q, (m,)."""
+        s = self.s[:, None]
+        return (s / (s + self.noise_ratio)).sum(axis=0) + self.rotated.counts.n_mean
+
+    def objective(self, criterion):
+        """Return what tuning minimised: the sum of f over outputs that vary, and -2 log of the priors."""
+        return self._varying_part(criterion)[0]
+
+    def _varying_part(self, criterion):
+        """Return the objective, the outputs that vary, their targets, terms and b."""
+        varying = np.flatnonzero(self.rotated.varies)
+        if not len(varying):
+            return 0.0, varying, None, None, None
+        rotated = self.rotated.select(varying)
+        terms = criterion(rotated, np.log(self.noise_ratio[varying])[None])
+        b = self.noise_var[varying] / rotated.scale**2 if criterion.is_density else terms.A[0]
+        value = float(value_at(terms, b[None]).sum())
+        if self.prior is not None:
+            value += float(self.prior.penalty(self.noise_var[varying], self.signal_var[varying]).sum())
+        return value, varying, rotated, terms, b
+
+    def predictive_variance(self, cross, prior, leverage):
+        """Return signal_var [prior - cross' diag(1/(s+g)) cross] + noise_var leverage, non-negative.
+
+        The arguments are those of `Spectrum.project`. Shape (n_new, m), or (n_new, n_new, m) for
+        joint arguments, of the latent function, noise not included.
+        """
+        weight = 1.0 / (self.s[:, None] + self.noise_ratio)
+        if np.ndim(prior) == 2:
+            explained = np.stack([cross.T @ (w[:, None] * cross) for w in weight.T], axis=-1)
+            latent = prior[..., None] - explained
+            diagonal = np.einsum("iim->im", latent)
+            np.maximum(diagonal, 0.0, out=diagonal)
+            return self.signal_var * latent + self.noise_var * leverage[..., None]
+        explained = (cross**2).T @ weight
+        latent = self.signal_var * np.maximum(prior[:, None] - explained, 0.0)
+        return latent + self.noise_var * leverage[:, None]
+
+
+def tune(rotated, criterion, bounds=None, *, shared=False, prior=None):
+    """Tune the variances of every output by a criterion.
+
+    Parameters
+    ----------
+    rotated : Rotated
+        Targets in the eigenbasis.
+    criterion : Criterion
+        What is minimised.
+    bounds : VarianceBounds, default=None
+        Bounds on both variances.
+    shared : bool, default=False
+        Whether all outputs share one noise ratio, minimising the sum of their criteria.
+    prior : VariancePrior, default=None
+        Priors of the variances; the criterion must be a density.
+
+    Returns
+    -------
+    Tuned
+    """
+    bounds = bounds or VarianceBounds()
+    m, varying = rotated.n_outputs, np.flatnonzero(rotated.varies)
+    x, noise_var = np.full(m, np.inf), np.zeros(m)
+    status, n_evaluations = np.full(m, "pure_noise", dtype=object), np.zeros(m, dtype=int)
+    if len(varying) < m:
+        x[:], noise_var[:] = _constant_output(rotated, bounds)
+    if len(varying):
+        part = rotated if len(varying) == m else rotated.select(varying)
+        tuned = _tune_varying(part, criterion, bounds, shared, prior)
+        x[varying], noise_var[varying], status[varying], n_evaluations[varying] = tuned
+    signal_var = noise_var / np.exp(x)
+    status[_active(noise_var, bounds.noise) | _active(signal_var, bounds.signal)] = "bound"
+    if bounds.is_fixed:
+        status[:] = "fixed"
+    return _with_results(rotated, criterion, np.exp(x), noise_var, status, n_evaluations, prior)
+
+
+def at_noise_ratio(rotated, criterion, noise_ratio):
+    """Return the `Tuned` at given noise ratios (m,), with the variances that the evidence prefers."""
+    g = np.broadcast_to(np.asarray(noise_ratio, dtype=np.float64), (rotated.n_outputs,))
+    noise_var = _evidence_noise(rotated, np.log(g))
+    status = np.full(rotated.n_outputs, "fixed", dtype=object)
+    return _with_results(rotated, criterion, g, noise_var, status, np.ones(rotated.n_outputs, dtype=int))
+
+
+def criterion_curve(rotated, criterion, noise_ratios):
+    """Return the criterion's public value at each noise ratio, (k, m)."""
+    terms = criterion(rotated, np.log(noise_ratios)[:, None])
+    return _public_value(rotated, criterion, terms, terms.A / max(terms.n, 1))
+
+
+def search_range(rotated, bounds):
+    """Return x_min, x_max and whether each end is the limit itself rather than a bound given by the user."""
+    smallest, largest = ratio_range(rotated)
+    low, high = bounds.noise_ratio
+    x_min, x_max = np.log(np.clip([smallest, largest], low, high))
+    return x_min, x_max, (low < smallest, np.isinf(high))
+
+
+def ratio_range(rotated):
+    """Return the smallest and largest noise ratio that make a difference to the targets."""
+    return resolvable_ratios(rotated.counts.n_rows, rotated.largest, rotated.resolution)
+
+
+def _tune_varying(rotated, criterion, bounds, shared, prior):
+    """Return x, noise_var (units of y), status and evaluations, (m,) each, of outputs that all vary."""
+    box = None if bounds.is_free else bounds.box(rotated.scale)
+    x_min, x_max, is_limit = search_range(rotated, bounds)
+    objective = _objective(rotated, criterion, box, prior)
+    minima = minimize_each(
+        _summed(objective, rotated.n_outputs) if shared else objective,
+        1 if shared else rotated.n_outputs,
+        x_min,
+        x_max,
+        upper=np.inf if is_limit[1] else x_max,
+        tie=_TIE * rotated.counts.n_rows,
+    )
+    m = rotated.n_outputs
+    x, n_evaluations = np.broadcast_to(minima.x, m), np.broadcast_to(minima.n_evaluations, m)
+    status = np.broadcast_to(_status(minima.place, is_limit), m)
+    noise_var = _noise_at(rotated, criterion, x, box, prior)
+    lower, upper, _, _ = bounds.box(np.ones(m)).noise_limits(x)
+    return x, np.clip(noise_var, lower, upper), status, n_evaluations
+
+
+def _status(places, is_limit):
+    """Return the status of minima at places "interior", "lower" and "upper" of the searched range."""
+    names = {
+        "interior": "interior",
+        "lower": "noise_free" if is_limit[0] else "bound",
+        "upper": "pure_noise" if is_limit[1] else "bound",
+    }
+    return np.array([names[place] for place in places], dtype=object)
+
+
+def _objective(rotated, criterion, box, prior):
+    def objective(x, outputs):
+        whole = len(outputs) == rotated.n_outputs and np.array_equal(outputs, np.arange(len(outputs)))
+        part = rotated if whole else rotated.select(outputs)
+        limits = box if box is None or whole else box.select(outputs)
+        at_x = _profile(part, criterion, x, limits, prior)
+        return at_x.f, at_x.f1, at_x.f2
+
+    return objective
+
+
+def _profile(rotated, criterion, x, box, prior):
+    terms = criterion(rotated, x)
+    if prior is not None:
+        return prior.profile(terms, x, rotated.scale, box)
+    return profile(terms, x, box if criterion.is_density else None)
+
+
+def _summed(objective_each, n_outputs):
+    """Return the objective of a single function, the sum over all outputs of another."""
+    everyone = np.arange(n_outputs)
+
+    def objective(x, _):
+        each = objective_each(x.reshape(-1, 1), everyone)
+        return tuple(values.sum(axis=1).reshape(x.shape) for values in each)
+
+    return objective
+
+
+def _noise_at(rotated, criterion, x, box, prior):
+    """Return the noise variance that belongs to x (m,), in the units of y squared."""
+    if not criterion.is_density:
+        return _evidence_noise(rotated, x)
+    return _profile(rotated, criterion, x[None], box, prior).noise_var[0] * rotated.scale**2
+
+
+def _evidence_noise(rotated, x):
+    """Return the noise variance that the evidence prefers at x (m,), in the units of y squared."""
+    terms = CRITERIA["evidence"](rotated, x[None])
+    return terms.A[0] / max(terms.n, 1) * rotated.scale**2
+
+
+def _constant_output(rotated, bounds):
+    """Return x and noise_var of an output without variation: the smallest variances allowed."""
+    noise_min, signal_min = bounds.noise[0], bounds.signal[0]
+    if signal_min == 0:
+        return np.inf, noise_min
+    noise_min = max(noise_min, ratio_range(rotated)[0] * signal_min)
+    return np.log(noise_min / signal_min), noise_min
+
+
+def _active(value, interval):
+    """Return where a value sits on an end of an interval that leaves it a choice."""
+    low, high = interval
+    slack = 1e-12
+    at_end = (value <= low * (1 + slack)) & (low > 0) | (value >= high * (1 - slack))
+    return at_end & (low < high)
+
+
+def _with_results(rotated, criterion, noise_ratio, noise_var, status, n_evaluations, prior=None):
+    values = _value_at_variances(rotated, criterion, noise_ratio, noise_var)
+    tuning = tuple(
+        TuningResult(str(st), float(g), float(value), int(count))
+        for st, g, value, count in zip(status, noise_ratio, values, n_evaluations, strict=True)
+    )
+    return Tuned(rotated, noise_ratio, noise_var, noise_var / noise_ratio, tuning, prior)
+
+
+def _value_at_variances(rotated, criterion, noise_ratio, noise_var):
+    """Return the criterion's public value of each output's own variances, (m,)."""
+    terms = criterion(rotated, np.log(noise_ratio)[None])
+    return _public_value(rotated, criterion, terms, noise_var / rotated.scale**2)[0]
+
+
+def _public_value(rotated, criterion, terms, b):
+    f = value_at(terms, b if criterion.is_density else terms.A)
+    return criterion.score(rotated, terms.n, f)

@@ -1,0 +1,107 @@
+"""What kernel learning is about."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+
+from ..criteria import Criterion
+from ..decomposition.data import Data
+from ..decomposition.decompose import Problem, decompose, decompose_matrix
+from ..decomposition.plan import Plan
+from ..inference.variances import VarianceBounds, VariancePrior
+from ..kernels.gram import make_gram
+
+__all__ = ["Task"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Rows, a kernel whose theta is learned, and the criterion that both theta and the variances minimise.
+
+    Attributes
+    ----------
+    data : Data
+        Rows, all of them present.
+    kernel : Kernel or "precomputed"
+        Core kernel whose theta is learned.
+    criterion : Criterion
+        What is minimised.
+    bounds : VarianceBounds
+        Bounds of both variances.
+    variance_prior : VariancePrior or None
+        Priors of the variances.
+    theta_prior : callable or None
+        theta -> (-2 log density, gradient).
+    ratio_start : float or None
+        A noise ratio to start from as well.
+    plan : Plan
+        How kernel matrices are decomposed. Only "exact" keeps steps from using factors of K that are exact to
+        tolerance.
+    report : callable or None
+        Is told of the progress of decompositions, see `support.progress`.
+    """
+
+    data: Data
+    kernel: Kernel | str
+    criterion: Criterion
+    bounds: VarianceBounds = field(default_factory=VarianceBounds)
+    variance_prior: VariancePrior | None = None
+    theta_prior: object = None
+    ratio_start: float | None = None
+    plan: Plan = field(default_factory=Plan)
+    report: object = None
+
+    def __len__(self):
+        return len(self.data)
+
+    def subset(self, keep):
+        """Return the task of some of the rows."""
+        return replace(self, data=self.data.subset(keep), plan=self.plan.for_rows(len(keep)))
+
+    def of_varying_outputs(self):
+        """Return the task without outputs that are no more than mean functions, None if all are."""
+        data = self.data.of_varying_outputs()
+        return None if data is None else replace(self, data=data)
+
+    @property
+    def is_by_evidence(self):
+        """Whether theta and the variances maximise the evidence alone, which factors can stand in for."""
+        return self.criterion.name == "evidence" and self.variance_prior is None
+
+    @property
+    def is_single(self):
+        """Whether it is about the evidence of one output, for which there is a `ResolventObjective`."""
+        return self.is_by_evidence and self.data.n_outputs == 1
+
+    def kernel_at(self, theta):
+        """Return the kernel with other parameters."""
+        return self.kernel.clone_with_theta(theta)
+
+    def problem(self, theta=None):
+        """Return what is decomposed and solved at theta, or at the kernel's own parameters."""
+        gram = make_gram(self.kernel if theta is None else self.kernel_at(theta))
+        prior = self.variance_prior
+        return Problem(gram, self.data, self.criterion, self.bounds, prior, report=self.report)
+
+    def solve(self, theta):
+        """Return the decomposition at theta by the plan's route, and its solution."""
+        problem = self.problem(theta)
+        decomposition = decompose(problem, self.plan)
+        return decomposition, problem.solution(decomposition)
+
+    def solve_matrix(self, theta):
+        """Return the solution at theta from the kernel matrix itself."""
+        problem = self.problem(theta)
+        return problem.solution(decompose_matrix(problem.gram, self.data))
+
+    def with_prior(self, theta, value, gradient):
+        """Return a value and its gradient by theta with those of -2 log prior added."""
+        if self.theta_prior is None:
+            return value, gradient
+        penalty, slope = self.theta_prior(theta)
+        return value + penalty, gradient + slope
+
+    def objective(self, theta, solution):
+        """Return what is minimised, at the variances of a solution."""
+        return self.with_prior(theta, solution.objective(self.criterion), np.zeros_like(theta))[0]

@@ -1,0 +1,81 @@
+"""A spectrum from sums over rows that are not at hand: Phi'Phi and Phi'Y instead of vectors."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+
+from .projection import project_features
+from .rotated import Rotated
+from .rows import RowCounts
+
+__all__ = ["FeatureSpectrum"]
+
+
+@dataclass(frozen=True)
+class FeatureSpectrum:
+    """Eigenvalues of P Phi Phi'P from S = Phi'P Phi = V diag(s) V', P the projector outside the mean space.
+
+    The eigenvectors on the rows would be U = P Phi V / root(s). Only U'y = V'Phi'P y / root(s) is needed.
+
+    Attributes
+    ----------
+    s : ndarray of shape (r,)
+        Eigenvalues above rounding, ascending.
+    V : ndarray of shape (features, r)
+        Their vectors in feature space.
+    resolution : float
+        Eigenvalues below it are rounding.
+    counts : RowCounts
+        Numbers of rows and mean functions.
+    """
+
+    s: np.ndarray
+    V: np.ndarray
+    resolution: float
+    counts: RowCounts
+
+    @classmethod
+    def from_moments(cls, S, counts, mean_part, error):
+        """Decompose S, O(r^3).
+
+        Parameters
+        ----------
+        S : ndarray of shape (features, features)
+            Phi'P Phi.
+        counts : RowCounts
+            Numbers of rows and mean functions.
+        mean_part : float
+            Squared length of what P took away, |Q'Phi|^2.
+        error : float
+            Rounding of S relative to its largest eigenvalue and `mean_part`.
+        """
+        s, V = eigh(S, check_finite=False)
+        resolution = error * (max(s[-1], 0.0) + mean_part)
+        kept = s > resolution
+        kept[: max(0, len(s) - max(0, counts.n_free))] = False
+        return cls(s[kept], V[:, kept], resolution, counts)
+
+    def rotate(self, PhiZ, energy, scale):
+        """Return standardised targets Z in the eigenbasis, given Phi'P Z, their squared lengths, their scale.
+
+        The energy outside the eigenvectors is Z'PZ - |U'Z|^2. There is no residual vector to take it from, so
+        noise of less than about 1e-8 of the size of y is lost in rounding.
+        """
+        y_tilde = self.V.T @ PhiZ / np.sqrt(self.s)[:, None]
+        left = energy - (y_tilde**2).sum(axis=0) if self.counts.n_free > len(self.s) else 0.0 * energy
+        left = np.maximum(left, 0.0)
+        return Rotated.make(self.s, self.resolution, y_tilde, left, scale, self.counts)
+
+    @property
+    def loadings(self):
+        """U'Phi = diag(root s) V', (r, features)."""
+        return np.sqrt(self.s)[:, None] * self.V.T
+
+    def coefficients(self, rotated, noise_ratio):
+        """Return the coefficients Phi'U y~/(s+g) of the features, (features, m), in the units of y."""
+        return self.loadings.T @ (rotated.y_tilde / (self.s[:, None] + noise_ratio)) * rotated.scale
+
+    def project(self, QPhi, R_inv, features, prior, basis):
+        """Return the geometry of new points, see `project_features`."""
+        return project_features(self.loadings, QPhi, R_inv, features, prior, basis)

@@ -1,0 +1,92 @@
+"""Targets seen through a decomposition: all that a criterion ever sees of them."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .rows import RowCounts
+
+__all__ = ["Rotated"]
+
+
+@dataclass(frozen=True)
+class Rotated:
+    """Targets in the eigenbasis, standardised to unit mean square: the input of every criterion.
+
+    The eigenvalue 0 of the directions that the eigenvectors do not span is appended to the others, so that no
+    formula has a low-rank branch: sums over n - q directions are sums over distinct entries of `s`
+    with multiplicity `count` and squared length `energy`.
+
+    Attributes
+    ----------
+    s : ndarray of shape (r + 1,)
+        Eigenvalues in ascending order, then 0 for the null directions.
+    count : ndarray of shape (r + 1,)
+        Multiplicities: ones, and the number of null directions.
+    energy : ndarray of shape (r + 1, m)
+        Squared coordinates of each standardised output; in the last row the squared length of what
+        the eigenvectors do not reach.
+    y_tilde : ndarray of shape (r, m)
+        Coordinates U'y / scale.
+    scale : ndarray of shape (m,)
+        Root mean square of each output outside the mean space; 1 where nothing is left.
+    counts : RowCounts
+        Numbers of rows and mean functions, and sums of their weights.
+    resolution : float
+        Eigenvalues below it are rounding.
+    """
+
+    s: np.ndarray
+    count: np.ndarray
+    energy: np.ndarray
+    y_tilde: np.ndarray
+    scale: np.ndarray
+    counts: RowCounts
+    resolution: float
+
+    @classmethod
+    def make(cls, s, resolution, y_tilde, null_energy, scale, counts, **more):
+        """Return the targets with coordinates `y_tilde` (r, m) and the energy (m,) of what is outside."""
+        return cls(
+            s=np.append(s, 0.0),
+            count=np.append(np.ones_like(s), counts.n_free - len(s)),
+            energy=np.concatenate([y_tilde**2, null_energy[None]]),
+            y_tilde=y_tilde,
+            scale=scale,
+            counts=counts,
+            resolution=resolution,
+            **more,
+        )
+
+    @property
+    def n_outputs(self):
+        """Number of outputs m."""
+        return self.energy.shape[1]
+
+    @property
+    def n_free(self):
+        """Number of rows less the dimension of the mean space, n - q."""
+        return self.counts.n_free
+
+    @property
+    def largest(self):
+        """Largest eigenvalue, or 1 where all are 0."""
+        return float(self.s.max()) or 1.0
+
+    @property
+    def varies(self):
+        """Whether each output has anything left outside the mean space."""
+        return self.energy.any(axis=0)
+
+    def log_jacobian(self, n):
+        """Return the log Jacobian of n standardised coordinates, per output."""
+        return self.counts.half_log_weight - n * np.log(self.scale)
+
+    def select(self, outputs):
+        """Return the same for the given outputs only (repetitions allowed)."""
+        return replace(
+            self,
+            energy=np.ascontiguousarray(self.energy[:, outputs]),
+            y_tilde=self.y_tilde[:, outputs],
+            scale=self.scale[outputs],
+        )
