@@ -107,7 +107,7 @@ class Box:
         g = np.exp(x)
         with np.errstate(invalid="ignore"):  # inf * 0: no signal bound in the pure-noise limit
             from_below = np.where(self.signal_min > 0, g * self.signal_min, 0.0)
-        from_above = g * self.signal_max
+            from_above = np.where(np.isinf(g), np.inf, g * self.signal_max)
         lower = np.maximum(self.noise_min, from_below)
         upper = np.minimum(self.noise_max, from_above)
         return lower, upper, from_below > self.noise_min, from_above < self.noise_max

@@ -10,7 +10,7 @@ import numpy as np
 from ..criteria import UNDETERMINED, profile
 from ..linalg.spectrum import Spectrum
 from ..support.exceptions import DegenerateCriterionWarning, warn_user
-from .tuned import Tuned, at_noise_ratio, tune
+from .tuned import Tuned, at_noise_ratio, ratio_range, tune
 
 __all__ = ["Solution", "solve", "solve_fixed", "warn_of_vanished_noise"]
 
@@ -68,8 +68,8 @@ class Solution(Tuned):
         """Return the objective and its derivative by the kernel matrix, (n, n).
 
         The derivative is that of the profiled criterion: the variances are optimal (or at a bound), so
-        how they move with K does not matter. Only the noise-free end of the search moves with K, being
-        relative to its largest eigenvalue. Outputs without variation have no part in it.
+        how they move with K does not matter. Only the smallest noise that rounding resolves moves with K,
+        being relative to its largest eigenvalue. Outputs without variation have no part in it.
         """
         value, varying, rotated, terms, b = self._varying_part(criterion)
         if not len(varying):
@@ -77,7 +77,7 @@ class Solution(Tuned):
             return value, np.zeros((n, n))
         x = np.log(self.noise_ratio[varying])
         G = criterion.sensitivity(rotated, x, b)
-        at_end = np.array([self.tuning[j].status == "noise_free" for j in varying])
+        at_end = self.noise_ratio[varying] == ratio_range(self.rotated)[0]
         if at_end.any():
             slope = profile(terms, x[None]).f1[0, at_end].sum()
             G += slope * self.spectrum.resolution_sensitivity()

@@ -148,7 +148,7 @@ def search_range(rotated, bounds):
     """Return x_min, x_max and whether each end is the limit itself rather than a bound given by the user."""
     smallest, largest = ratio_range(rotated)
     low, high = bounds.noise_ratio
-    x_min, x_max = np.log(np.clip([smallest, largest], low, high))
+    x_min, x_max = np.log(np.clip([smallest, largest], low, max(high, smallest)))
     return x_min, x_max, (low < smallest, np.isinf(high))
 
 
@@ -159,6 +159,8 @@ def ratio_range(rotated):
 
 def _tune_varying(rotated, criterion, bounds, shared, prior):
     """Return x, noise_var (units of y), status and evaluations, (m,) each, of outputs that all vary."""
+    if bounds.allow_no_noise(rotated.counts.n_rows, rotated.scale) or bounds.signal[1] == 0:
+        return _tune_without_a_part(rotated, criterion, bounds, prior)
     box = None if bounds.is_free else bounds.box(rotated.scale)
     x_min, x_max, is_limit = search_range(rotated, bounds)
     objective = _objective(rotated, criterion, box, prior)
@@ -176,6 +178,17 @@ def _tune_varying(rotated, criterion, bounds, shared, prior):
     noise_var = _noise_at(rotated, criterion, x, box, prior)
     lower, upper, _, _ = bounds.box(np.ones(m)).noise_limits(x)
     return x, np.clip(noise_var, lower, upper), status, n_evaluations
+
+
+def _tune_without_a_part(rotated, criterion, bounds, prior):
+    """Return the same where a given variance is 0: no signal, or no noise but jitter for rounding."""
+    m = rotated.n_outputs
+    if bounds.signal[1] == 0:
+        x = np.full(m, np.inf)
+    else:
+        x, bounds = np.full(m, np.log(ratio_range(rotated)[0])), bounds.of_signal
+    noise_var = _noise_at(rotated, criterion, x, bounds.box(rotated.scale), prior)
+    return x, noise_var, np.full(m, "fixed", dtype=object), np.ones(m, dtype=int)
 
 
 def _status(places, is_limit):

@@ -46,9 +46,20 @@ class VarianceBounds:
     def noise_ratio(self):
         """Smallest and largest noise ratio inside the bounds."""
         (noise_min, noise_max), (signal_min, signal_max) = self.noise, self.signal
+        if signal_max == 0:
+            return np.inf, np.inf
         low = 0.0 if noise_min == 0 else noise_min / signal_max
-        high = np.inf if signal_min == 0 else noise_max / signal_min
-        return low, high
+        high = noise_max / signal_min if signal_min > 0 else np.inf
+        return low, 0.0 if noise_max == 0 else high
+
+    def allow_no_noise(self, n, scale):
+        """Return whether the noise may be no more than the rounding of n targets of size `scale` (m,)."""
+        return self.noise[1] <= n * np.finfo(np.float64).eps * scale.min() ** 2
+
+    @property
+    def of_signal(self):
+        """The bounds of the signal variance alone, for where the noise is no more than jitter."""
+        return VarianceBounds(signal=self.signal)
 
     @property
     def is_free(self):

@@ -39,11 +39,11 @@ def evaluate(kernel, X, Z=None):
     Functions of the squared distance are built by one GEMM and in place (from differences where the inputs
     span hundreds of length scales); everything else is scikit-learn's own.
     """
-    if isinstance(kernel, Sum):
+    if type(kernel) is Sum:
         K = evaluate(kernel.k1, X, Z)
         return np.add(K, evaluate(kernel.k2, X, Z), out=K)
-    if isinstance(kernel, Product):
-        if isinstance(kernel.k1, ConstantKernel):
+    if type(kernel) is Product:
+        if type(kernel.k1) is ConstantKernel:
             return _scaled(evaluate(kernel.k2, X, Z), kernel.k1.constant_value)
         K = evaluate(kernel.k1, X, Z)
         return np.multiply(K, evaluate(kernel.k2, X, Z), out=K)
@@ -72,13 +72,13 @@ def contract(kernel, G, X, Z=None):
     """
     if kernel.n_dims == 0:
         return np.empty(0)
-    if isinstance(kernel, Sum):
+    if type(kernel) is Sum:
         return np.concatenate([contract(k, G, X, Z) for k in (kernel.k1, kernel.k2)])
-    if isinstance(kernel, Product):
+    if type(kernel) is Product:
         pairs = ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1))
         parts = [contract(k, _times(G, other, X, Z), X, Z) if k.n_dims else np.empty(0) for k, other in pairs]
         return np.concatenate(parts)
-    if isinstance(kernel, Exponentiation):
+    if type(kernel) is Exponentiation:
         slope = kernel.exponent * evaluate(kernel.kernel, X, Z) ** (kernel.exponent - 1)
         return contract(kernel.kernel, G * slope, X, Z)
     rule = _rule(kernel)
@@ -95,7 +95,7 @@ def _rule(kernel):
 
 
 def _times(G, kernel, X, Z):
-    if isinstance(kernel, ConstantKernel):
+    if type(kernel) is ConstantKernel:
         return G * kernel.constant_value
     return G * evaluate(kernel, X, Z)
 

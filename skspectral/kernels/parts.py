@@ -30,6 +30,8 @@ __all__ = [
 ]
 
 _ANYTHING = (0.0, np.inf)
+# scikit-learn's, of every parameter.
+_DEFAULT_BOUNDS = (1e-5, 1e5)
 
 
 @dataclass(frozen=True)
@@ -59,28 +61,53 @@ def split_kernel(kernel):
     ``WhiteKernel`` terms of the sum are the noise. If one other term is left, the ``ConstantKernel``
     factors of its product are the signal variance (looking through brackets, ``C * (k + W)``). If several
     are left and each has a constant, the first constant is the signal variance and the others become
-    relative to it, so that no two parameters rescale the same thing.
+    relative to it, so that no two parameters rescale the same thing. Where that would lose a later constant
+    that is fixed or has bounds of its own, all constants stay in the core and the signal variance is 1.
+
+    Only the classes of scikit-learn themselves are split off. A subclass may mean anything by its value.
     """
     if isinstance(kernel, CompoundKernel):
         raise ValueError(
             f"{kernel} is a collection of kernels, not one. Pass one of them, their sum or their product."
         )
     terms = _flatten(kernel, Sum)
-    noise = [_parameter(t, "noise_level") for t in terms if isinstance(t, WhiteKernel)]
-    rest = [_factor(t) for t in terms if not isinstance(t, WhiteKernel)]
+    noise = [_parameter(t, "noise_level") for t in terms if type(t) is WhiteKernel]
+    rest = [_factor(t) for t in terms if type(t) is not WhiteKernel]
     if not rest:
         raise ValueError(
             f"The kernel {kernel} is noise only. Add a kernel for the signal, for example "
             "RBF() + WhiteKernel(), or leave kernel=None."
         )
     (signal, core), *others = rest
-    if others and signal is not None and all(constant is not None for constant, _ in others):
-        core = reduce(add, [core] + [_relative(constant, signal) * k for constant, k in others])
-    elif others:
-        core, signal = reduce(add, [k if c is None else _constant_kernel(c) * k for c, k in rest]), None
-    elif isinstance(core, Sum):
+    if others:
+        core, signal = _sum_of_several(rest)
+    elif type(core) is Sum:
         return _nested(split_kernel(core), signal, noise)
     return _assemble(core, signal, noise)
+
+
+def _sum_of_several(terms):
+    """Return the core and the signal variance of a sum of (constant, kernel) pairs."""
+    signal, constants = terms[0][0], [constant for constant, _ in terms]
+    if any(c is not None and _has_own_bounds(c) for c in constants[1:]) and not _is_fixed(signal):
+        return _with_constants(terms), (1.0, 1.0, 1.0)
+    if any(constant is None for constant in constants):
+        return _with_constants(terms), None
+    relative = [_relative(constant, signal) * kernel for constant, kernel in terms[1:]]
+    return reduce(add, [terms[0][1], *relative]), signal
+
+
+def _with_constants(terms):
+    return reduce(add, [k if c is None else _constant_kernel(c) * k for c, k in terms])
+
+
+def _is_fixed(constant):
+    return constant is not None and constant[1] == constant[2]
+
+
+def _has_own_bounds(constant):
+    """Return whether a constant is fixed or bounded otherwise than by scikit-learn's default."""
+    return constant[1:] != _DEFAULT_BOUNDS
 
 
 def _nested(inner, signal, noise):
@@ -113,8 +140,8 @@ def _start_and_bounds(triple):
 def _factor(term):
     """Return the joint (value, low, high) of a product's constants, None without any, and the rest."""
     factors = _flatten(term, Product)
-    constants = [_parameter(f, "constant_value") for f in factors if isinstance(f, ConstantKernel)]
-    others = [f for f in factors if not isinstance(f, ConstantKernel)]
+    constants = [_parameter(f, "constant_value") for f in factors if type(f) is ConstantKernel]
+    others = [f for f in factors if type(f) is not ConstantKernel]
     core = reduce(mul, others) if others else ConstantKernel(1.0, "fixed")
     return (tuple(map(np.prod, zip(*constants, strict=True))) if constants else None), core
 
@@ -130,7 +157,7 @@ def _constant_kernel(triple):
 
 
 def _flatten(kernel, operator):
-    if isinstance(kernel, operator):
+    if type(kernel) is operator:
         return _flatten(kernel.k1, operator) + _flatten(kernel.k2, operator)
     return [kernel]
 

@@ -38,6 +38,8 @@ __all__ = ["Evaluation", "ResolventObjective", "SpectralObjective", "make_object
 _OFF_BY, _OFF_BY_OF_FACTORS = 1e-3, 0.1
 # Shares of n up to which the rank of a factor pays, beside a Cholesky factorisation and a spectrum of K.
 _LARGEST_SHARE_OF_CHOLESKY, _LARGEST_SHARE_OF_SPECTRUM = 0.3, 0.6
+# How much larger the rounding of a factor's Gram matrix is than that of its eigenvalues.
+_GRAM_ROUNDING = 100.0
 # Noise ratios, relative to the mean variance of K, between which a descent in x has a slope to follow.
 _SLOPED = (1e-5, 1e3)
 
@@ -163,7 +165,10 @@ class ResolventObjective:
     def __init__(self, task):
         self.task, self.n_calls = task, 0
         self._factors = StepFactors(task, _LARGEST_SHARE_OF_CHOLESKY)
-        self._limits = None if task.bounds.is_free else task.bounds.box(self._factors.scale)
+        bounds = task.bounds
+        self._is_noise_free = bounds.allow_no_noise(len(task), self._factors.scale)
+        limits = bounds.of_signal if self._is_noise_free else bounds
+        self._limits = None if limits.is_free else limits.box(self._factors.scale)
         self._mean_variance = float(task.kernel.diag(task.data.X).mean()) or 1.0
 
     def starts(self, theta):
@@ -186,8 +191,12 @@ class ResolventObjective:
     def box(self, bounds):
         """Return lower and upper limits of (theta, x); x may not sink into the rounding of K."""
         n = len(self.task)
-        ratios = resolvable_ratios(n, n * self._mean_variance)  # n k(x, x) bounds the largest eigenvalue
-        x_low, x_high = np.log(np.clip(ratios, *self.task.bounds.noise_ratio))
+        smallest, largest = resolvable_ratios(n, n * self._mean_variance)  # n k(x, x) bounds eigenvalues
+        if self._factors.by_force:
+            smallest *= _GRAM_ROUNDING
+        low, high = self.task.bounds.noise_ratio
+        high = smallest if self._is_noise_free else max(high, smallest)
+        x_low, x_high = np.log(np.clip([smallest, largest], min(low, high), high))
         return np.append(bounds[:, 0], x_low), np.append(bounds[:, 1], x_high)
 
     def __call__(self, variables):
@@ -204,6 +213,8 @@ class ResolventObjective:
         except IndefiniteKernelError:
             return Evaluation.undefined(variables)
         noise_var = at_x.noise_var[0] * self._factors.scale**2
+        if not np.isfinite(at_x.f[0, 0]):
+            return Evaluation.undefined(variables)
         value, slope = self.task.with_prior(theta, at_x.f[0, 0], slope)
         gradient, variances = np.append(slope, at_x.f1[0, 0]), (noise_var, noise_var / g)
         if factor is None:

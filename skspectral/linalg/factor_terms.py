@@ -3,8 +3,9 @@
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
+from ..support.exceptions import IndefiniteKernelError
 from .moments import FeatureSpectrum
 
 __all__ = ["FactorTerms"]
@@ -37,7 +38,7 @@ class FactorTerms:
     def at(self, g):
         """Return A, A', H, H' (see `criteria`) of a single output at g, B^-1 and the residual v y."""
         r = len(self.S)
-        L = cholesky(self.S + g * np.eye(r), lower=True, check_finite=False)
+        L = _cholesky_with_jitter(self.S, g)
         L_inv = solve_triangular(L, np.eye(r), lower=True, check_finite=False)
         B_inv = L_inv.T @ L_inv
         residual = self._residual(B_inv @ self.PhiZ)
@@ -84,3 +85,15 @@ class FactorTerms:
     def _residual(self, weights):
         """Return Z - P Phi weights."""
         return self.Z - self.Phi @ weights + self.rows.Q @ (self.QPhi @ weights)
+
+
+def _cholesky_with_jitter(S, g):
+    """Return the lower Cholesky factor of S + gI, with no more added than rounding of S took away."""
+    identity = np.eye(len(S))
+    jitter = len(S) * np.finfo(np.float64).eps * np.trace(S)
+    for shift in (g, g + jitter, g + 10.0 * jitter, g + 100.0 * jitter):
+        try:
+            return cholesky(S + shift * identity, lower=True, check_finite=False)
+        except LinAlgError:
+            continue
+    raise IndefiniteKernelError(-g, jitter)

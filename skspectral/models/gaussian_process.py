@@ -474,8 +474,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         if self.kernel is None:
             return default_kernel(X, weight), VarianceBounds(), None
         parts = split_kernel(clone(self.kernel))
-        given = parts.noise_start is not None and parts.signal_start is not None
-        ratio = parts.noise_start / parts.signal_start if given else None
+        ratio = parts.noise_start / parts.signal_start if parts.noise_start and parts.signal_start else None
         return parts.core, VarianceBounds(parts.noise_bounds, parts.signal_bounds), ratio
 
     def _read_priors(self, kernel, bounds):
@@ -517,7 +516,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
 
     def _solve(self, task):
         """Return the learned kernel, its decomposition and solution, and how many matrices it took."""
-        learned = self._learn(task) if self._learns(task.kernel) else None
+        learned = self._learn(task) if self._learns(task) else None
         if learned is None:
             kernel, n_decompositions = task.kernel, 0
         else:
@@ -529,8 +528,10 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         decomposition = decompose_shared(problem, task.plan)
         return kernel, decomposition, problem.solution(decomposition), n_decompositions + 1
 
-    def _learns(self, kernel):
-        return self.optimizer is not None and not self._is_precomputed and kernel.n_dims > 0
+    def _learns(self, task):
+        """Return whether there are parameters to learn, and a signal that depends on them."""
+        has_parameters = not self._is_precomputed and task.kernel.n_dims > 0
+        return self.optimizer is not None and has_parameters and task.bounds.signal[1] > 0
 
     def _learn(self, task):
         """Return the best of all starts, None where no output varies and there is nothing to learn."""
