@@ -1,0 +1,163 @@
+"""Draw mutants, judge them, tell which survive: python -m tests.mutation --help."""
+
+import argparse
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from .choice import FileOfTests, batches, names_of_tests, path_of, state_of
+from .report import HARMLESS, Log, line, read_harmless, summary, why_harmless, write_report
+from .sample import draw, read_sources
+from .workshop import in_workshops
+
+ROOT = Path(__file__).resolve().parents[2]
+FLOORS = ("criteria", "linalg", "inference", "decomposition", "learning")
+# Seconds that a run may take beyond a multiple of its usual time.
+_ALLOWANCE = 30.0
+
+
+def main(arguments=None):
+    """Run the tool."""
+    options = parse(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # the usual way out, which cleans up
+    mutants = draw(read_sources(ROOT, options.paths), options.number, options.seed)
+    if options.list:
+        print(*(line(mutant.record) for mutant in mutants), sep="\n")
+        return
+    log, reasons = Log(options.log), reasons_of(mutants)
+    judge_open(mutants, reasons, options, log)
+    entries = [final(log.entries[mutant.key], reasons[mutant.key]) for mutant in mutants]
+    tell(entries)
+    if options.report is not None:
+        write_report(options.report, entries)
+
+
+def parse(arguments):
+    """Return the options of the command line."""
+    rooms = [f"skspectral/{floor}" for floor in FLOORS]
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("--number", type=int, default=300, help="of mutants")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants that are judged side by side")
+    parser.add_argument("--paths", nargs="+", default=rooms, help="folders or files, relative to the project")
+    parser.add_argument("--log", type=Path, help="json lines, read and added to; keep it out of the project")
+    parser.add_argument("--report", type=Path, help="where the report goes: .md or .json")
+    parser.add_argument("--again", action="store_true", help="judge survivors of the log once more")
+    parser.add_argument(
+        "--patience", type=float, default=4.0, help="time limit over the usual time of the tests"
+    )
+    parser.add_argument("--list", action="store_true", help="show the sample and run nothing")
+    return parser.parse_args(arguments)
+
+
+def reasons_of(mutants):
+    """Return, by key, why mutants are known to change nothing; None where that is not known."""
+    rows = read_harmless((ROOT / HARMLESS).read_text())
+    return {mutant.key: why_harmless(rows, mutant) for mutant in mutants}
+
+
+def judge_open(mutants, reasons, options, log):
+    """Judge the mutants that are not judged yet; print and record each."""
+    waiting = [m for m in mutants if is_open(log.entries.get(m.key), reasons[m.key], options.again)]
+    print(f"{len(mutants)} mutants, {len(waiting)} of them to be judged", flush=True)
+    if not waiting:
+        return
+    judge = Judge(run_unmutated(options.jobs, log), reasons, options.patience)
+    for number, entry in enumerate(in_workshops(ROOT, options.jobs, judge, waiting), 1):
+        log.add(entry)
+        by = f"{entry['by']}, " if entry["by"] else ""
+        print(f"{number:4d} {entry['verdict']:10s} {line(entry)}  [{by}{entry['seconds']} s]", flush=True)
+
+
+def is_open(entry, reason, again):
+    """Return whether a mutant is to be judged, given its entry in the log and why it may change nothing."""
+    if entry is None or (entry["verdict"] == "equivalent" and reason is None):
+        return True
+    return again and entry["verdict"] == "survived" and reason is None
+
+
+def run_unmutated(jobs, log):
+    """Return the `FileOfTests` of the numerical tests; refuse tests that fail without a mutation."""
+    keys = {name: f"{name} {state_of(ROOT, name)}" for name in names_of_tests(ROOT)}
+
+    def measure(workshop, name):
+        run, calls = workshop.run_unmutated(path_of(name))
+        if run.ended != "passed":
+            raise SystemExit(f"{run.test} fails without a mutation. Mend it first.")
+        return {"key": keys[name], "verdict": "unmutated", "seconds": round(run.seconds, 1)} | packed(calls)
+
+    unknown = [name for name, key in keys.items() if key not in log.entries]
+    print(f"{len(unknown)} test files to be run without mutation", flush=True)
+    for entry in in_workshops(ROOT, jobs, measure, unknown) if unknown else ():
+        log.add(entry)
+    known = ((path_of(name), log.entries[key]) for name, key in keys.items())
+    return [FileOfTests.from_calls(path, entry["seconds"], unpacked(entry)) for path, entry in known]
+
+
+def packed(calls):
+    """Return test -> (seconds, functions) with numbers in place of names of functions, for a short log."""
+    functions = sorted(set().union(*(names for _, names in calls.values())))
+    number = {name: k for k, name in enumerate(functions)}
+    tests = {test: [seconds, [number[name] for name in names]] for test, (seconds, names) in calls.items()}
+    return {"functions": functions, "tests": tests}
+
+
+def unpacked(entry):
+    """Undo `packed`."""
+    names = entry["functions"]
+    return {
+        test: (seconds, [names[k] for k in numbers]) for test, (seconds, numbers) in entry["tests"].items()
+    }
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Runs the tests of a mutant.
+
+    Attributes
+    ----------
+    files : list of FileOfTests
+        The tests as they are without a mutation.
+    reasons : dict
+        Key of a mutant -> why it is known to change nothing, or None.
+    patience : float
+        Time limit of a run over its usual time.
+    """
+
+    files: list
+    reasons: dict
+    patience: float
+
+    def __call__(self, workshop, mutant):
+        """Return the record of a mutant with its verdict: killed, timed out, survived or equivalent."""
+        harmless = self.reasons[mutant.key] is not None
+        spent = 0.0
+        for batch in batches(mutant, self.files)[: 1 if harmless else None]:
+            run = workshop.run_mutant(mutant, batch, _ALLOWANCE + self.patience * batch.seconds)
+            spent += run.seconds
+            if run.ended != "passed":
+                break
+        unnoticed = "equivalent" if harmless else "survived"
+        verdict = {"failed": "killed", "passed": unnoticed}.get(run.ended, run.ended)
+        return mutant.record | {"verdict": verdict, "by": run.test, "seconds": round(spent, 1)}
+
+
+def final(entry, reason):
+    """Return an entry as it is reported: a survivor that is known to change nothing is equivalent."""
+    verdict = "equivalent" if entry["verdict"] == "survived" and reason else entry["verdict"]
+    return entry | {"verdict": verdict, "reason": reason or ""}
+
+
+def tell(entries):
+    """Print the summary, the survivors, and what the table of mutants that change nothing has wrong."""
+    print("", *summary(entries), "", sep="\n")
+    for entry in entries:
+        if entry["verdict"] == "survived":
+            print("survived:", line(entry))
+        elif entry["verdict"] != "equivalent" and entry["reason"]:
+            print(f"{entry['verdict']} by {entry['by']}, but listed in {HARMLESS}:", line(entry))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Copies of the tree in which tests run, several side by side, while the work tree stays as it is."""
+
+import contextlib
+import json
+import os
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from .plugin import CALLS, CHOSEN
+
+__all__ = ["Run", "Workshop", "in_workshops"]
+
+# What the tests need.
+_COPIED = ("skspectral", "tests", "pyproject.toml", "README.md")
+_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "COLUMNS": "400"}
+# With a limit of memory an array of an absurd size is an error of a test and no burden of the machine.
+_PYTEST = """
+import resource, sys, pytest
+resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))
+sys.exit(pytest.main())
+"""
+# Exit codes of pytest. A mutant may rename cases: where none is left that was chosen, none has noticed it.
+_PASSED, _WRONG_USAGE, _NO_TESTS = 0, 4, 5
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a run of tests ended ("passed", "failed" or "timed out"), in which test, after how many seconds."""
+
+    ended: str
+    test: str
+    seconds: float
+
+
+class Workshop:
+    """A copy of the tree in which one module at a time is replaced."""
+
+    def __init__(self, root):
+        self.tree, self.process = Path(tempfile.mkdtemp(prefix="mutants-")).resolve(), None
+        for name in _COPIED:
+            if (root / name).is_dir():
+                shutil.copytree(root / name, self.tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy2(root / name, self.tree / name)
+        self.environment = os.environ | _ENVIRONMENT | {"PYTHONPATH": str(self.tree)}
+
+    def close(self):
+        """Stop what runs, and remove the copy."""
+        self._stop()
+        shutil.rmtree(self.tree, ignore_errors=True)
+
+    def check_import(self):
+        """Refuse to go on where another copy of the package would be imported than this one."""
+        command = [sys.executable, "-c", "import skspectral; print(skspectral.__file__)"]
+        done = subprocess.run(command, cwd=self.tree, env=self.environment, capture_output=True, text=True)
+        imported = Path(done.stdout.strip()).resolve()
+        if done.returncode or self.tree not in imported.parents:
+            raise SystemExit(f"Tests in {self.tree} would import {imported}. {done.stderr}")
+
+    def run(self, paths, limit=None, **environment):
+        """Run test files in the given order, until the first failure or for `limit` seconds."""
+        options = ["-p", "tests.mutation.plugin", "-x", "-vv", "--tb=no", "-rfE"]
+        started = time.monotonic()
+        code, output = self._execute([sys.executable, "-c", _PYTEST, *options, *paths], environment, limit)
+        if code == _WRONG_USAGE:
+            raise RuntimeError(f"pytest cannot run {paths}:\n{output[-2000:]}")
+        ended = {_PASSED: "passed", _NO_TESTS: "passed", None: "timed out"}.get(code, "failed")
+        return Run(ended, last_test(output) if ended != "passed" else "", time.monotonic() - started)
+
+    def run_unmutated(self, path):
+        """Run a test file; return the run and what the plugin noted of calls."""
+        run = self.run([path], MUTATION_CALLS="1")
+        return run, json.loads((self.tree / CALLS).read_text()) if run.ended == "passed" else {}
+
+    def run_mutant(self, mutant, batch, limit):
+        """Run a batch of tests on a mutant, and put the module back."""
+        environment = {"PYTHONDONTWRITEBYTECODE": "1"}
+        if batch.chosen is not None:
+            (self.tree / CHOSEN).write_text(json.dumps(batch.chosen))
+            environment["MUTATION_CHOSEN"] = "1"
+        module = self.tree / mutant.path
+        original, times = module.read_bytes(), module.stat()
+        module.write_bytes(mutant.data)
+        try:
+            # what is compiled is the original, which Python tells from the mutant by its time and size
+            return self.run(batch.paths, limit, **environment)
+        finally:
+            with contextlib.suppress(FileNotFoundError):  # where the workshop was closed meanwhile
+                module.write_bytes(original)
+                os.utime(module, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    def _execute(self, command, environment, limit):
+        """Return exit code, None after the limit, and output; a session of its own can be stopped whole."""
+        output = self.tree / "output.txt"
+        with output.open("w") as out:
+            self.process = subprocess.Popen(
+                command,
+                cwd=self.tree,
+                env=self.environment | environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                code = self.process.wait(limit)
+            except subprocess.TimeoutExpired:
+                code = None
+        self._stop()
+        return code, output.read_text(errors="replace")
+
+    def _stop(self):
+        """Stop the tests and the processes that they started."""
+        process, self.process = self.process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def last_test(output):
+    """Return the test that failed, or else the one that was running."""
+    failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, flags=re.MULTILINE)
+    started = re.findall(r"^(\S+\.py::.+?)(?: [A-Z]+(?: .*)?)?$", output, flags=re.MULTILINE)
+    return (failed[:1] or started[-1:] or ["no test was reached"])[0].strip()
+
+
+def in_workshops(root, jobs, task, items):
+    """Yield task(workshop, item) of every item as it is done, in as many workshops as jobs."""
+    workshops, free = [Workshop(root) for _ in range(jobs)], queue.SimpleQueue()
+    for workshop in workshops:
+        free.put(workshop)
+
+    def work(item):
+        workshop = free.get()
+        try:
+            return task(workshop, item)
+        finally:
+            free.put(workshop)
+
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        workshops[0].check_import()
+        for future in as_completed([pool.submit(work, item) for item in items]):
+            yield future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for workshop in workshops:
+            workshop.close()
