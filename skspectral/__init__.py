@@ -68,6 +68,7 @@ from .streaming import FeatureStatistics, StreamingSpectralRegressor
 from .support.exceptions import (
     DegenerateCriterionWarning,
     IndefiniteKernelError,
+    IndefiniteKernelWarning,
     KernelBoundWarning,
     LowRankWarning,
     RankDeficientBasisWarning,
@@ -82,6 +83,7 @@ __all__ = [
     "EvidenceSurfaceDisplay",
     "FeatureStatistics",
     "IndefiniteKernelError",
+    "IndefiniteKernelWarning",
     "KernelBoundWarning",
     "KernelSearchCV",
     "KernelSearchDisplay",

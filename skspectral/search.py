@@ -18,6 +18,7 @@ from sklearn.utils.validation import _num_samples
 from .criteria import CRITERIA
 from .decomposition.certificate import CERTIFIED_WIDTH
 from .decomposition.sharing import shared_decompositions
+from .support.atomic import all_or_nothing
 from .support.pipelines import last_step, step_prefix
 from .support.threads import at_most, available_threads
 
@@ -136,6 +137,7 @@ class KernelSearchCV(BaseSearchCV):
         self.n_iter = n_iter
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X, y=None, **params):
         """Evaluate all candidates and refit the best.
 
@@ -156,19 +158,21 @@ class KernelSearchCV(BaseSearchCV):
         self._validate_params()  # BaseSearchCV.fit does it too, after what is needed here
         if y is None and get_tags(self).target_tags.required:
             raise ValueError("KernelSearchCV requires y to be passed, but the target y is None.")
-        run = copy.copy(self)
         # BaseSearchCV reads the attribute cv, and takes None for five folds
-        run.cv = self._splitter(y)
-        # Threads, not processes: they share decompositions, and LAPACK leaves them free to run.
-        with parallel_config(backend="threading"):
-            n_jobs = joblib.effective_n_jobs(self.n_jobs)
-            run._n_kept = run._n_splits_kept(X, y, params) + run._n_under_way(X, n_jobs)
-            with _share_of_threads(n_jobs):
-                super(KernelSearchCV, run).fit(X, y, **params)
-        if self.cv is None:
+        cv, self.cv = self.cv, self._splitter(y)
+        try:
+            # Threads, not processes: they share decompositions, and LAPACK leaves them free to run.
+            with parallel_config(backend="threading"):
+                n_jobs = joblib.effective_n_jobs(self.n_jobs)
+                self._n_kept = self._n_splits_kept(X, y, params) + self._n_under_way(X, n_jobs)
+                with _share_of_threads(n_jobs):
+                    super().fit(X, y, **params)
+        finally:
+            self.cv = cv
+        if cv is None:
             # candidates were ranked by the criterion, but `score` is about the rows it is given
-            run.scorer_ = check_scoring(self.estimator)
-        vars(self).update({name: value for name, value in vars(run).items() if name.endswith("_")})
+            self.scorer_ = check_scoring(self.estimator)
+        del self._n_kept, self._order
         return self
 
     def _splitter(self, y):
@@ -194,6 +198,8 @@ class KernelSearchCV(BaseSearchCV):
         if self.n_iter is not None:
             return list(ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state))
         for grid in [self.param_grid] if isinstance(self.param_grid, dict) else self.param_grid:
+            if not isinstance(grid, dict):
+                raise TypeError(f"Parameter grid is not a dict ({grid!r})")
             drawn = [name for name, values in grid.items() if hasattr(values, "rvs")]
             if drawn:
                 raise ValueError(

@@ -91,15 +91,15 @@ _N_TARGETS = "There is no n_targets: the number of outputs is that of the y give
 _WORDS = "The same mistake is refused with the same class of error, in other words."
 
 DIFFERENCES = (
-    Named("test_lml_improving", "number of entries", _THETA, "kernel[234]"),
-    Named("test_custom_optimizer", "number of entries", _THETA, "kernel[234]"),
-    Named("test_lml_gradient", "number of entries", _THETA, "kernel[234]"),
+    Named("test_lml_improving", "theta has shape", _THETA, "kernel2"),
+    Named("test_custom_optimizer", "theta has shape", _THETA, "kernel2"),
+    Named("test_lml_gradient", "theta has shape", _THETA, "kernel2"),
     Named(
         "test_lml_gradient",
         None,
         "The numeric gradient, a difference over 1e-9, is lost in the rounding of log likelihoods of size "
         "1e3 to 1e11. scikit-learn expects this test to fail, too.",
-        r"^(3\.16|10\.0|31\.6|100\.0|316\.2|1000\.0).*-kernel[01]",
+        r"(^(3\.16|10\.0|31\.6|100\.0|316\.2|1000\.0).*-kernel[01]$)|kernel[34]$",
     ),
     Named(
         "test_no_optimizer",
@@ -108,6 +108,12 @@ DIFFERENCES = (
         "^None-None$",
     ),
     Named("test_y_normalization", "not almost equal", _NORMALIZE),
+    Named(
+        "test_y_multioutput",
+        "not almost equal",
+        "The free constant that stands for normalize_y multiplies kernels with constants of their own: only "
+        "their products are determined.",
+    ),
     Named("test_constant_target", "no attribute '_y_train_std'", "Reads a private attribute of normalize_y."),
     Named(
         "test_gpr_fit_error",
@@ -121,6 +127,16 @@ DIFFERENCES = (
     Named("test_predict_shape_with_prior", "has no n_targets", _N_TARGETS, "^[23]$"),
     Named("test_n_targets_error", "DID NOT RAISE", _N_TARGETS),
     Named(
+        "test_gpr_correct_error_message",
+        "DID NOT RAISE",
+        "Without noise the process interpolates with the jitter that rounding needs, and asks for no alpha.",
+    ),
+    Named(
+        "test_warning_bounds",
+        "Regex pattern did not match any",
+        "One warning names all parameters at a bound, in other words and without fitted numbers.",
+    ),
+    Named(
         "test_kernel_ridge_singular_kernel",
         "alpha must be positive",
         "alpha=0 is refused: without a penalty the coefficients are not determined where K is singular.",
@@ -132,40 +148,5 @@ DIFFERENCES = (
     ),
 )
 
-_PRIOR = "predict and sample_y before fit should give the prior, as the kernel stands; they ask for fit."
 
-TO_FIX = (
-    Named(
-        "test_lml_without_cloning_kernel",
-        "unexpected keyword argument 'clone_kernel'",
-        "log_marginal_likelihood should know clone_kernel; it refuses it as an unknown argument.",
-    ),
-    Named("test_prior", "^NotFittedError", _PRIOR),
-    Named("test_no_fit_default_predict", "^NotFittedError", _PRIOR),
-    Named("test_sample_y_shape_with_prior", "^NotFittedError", _PRIOR, "-(None|1)$"),
-    Named("test_predict_shape_with_prior", "^NotFittedError", _PRIOR, "^(None|1)$"),
-    Named(
-        "test_random_starts",
-        "^AssertionError",
-        "log_marginal_likelihood should be a np.float64; it is a float, which less a np.float32 becomes a "
-        "np.float32, so that values that are the same compare as different.",
-    ),
-    Named(
-        "test_gpr_correct_error_message",
-        "cannot convert float NaN to integer",
-        "A fixed noise variance of 0 beside a fixed signal variance ends in an error about NaN. The words "
-        "that scikit-learn's test expects speak of its alpha, so that its row then belongs to DIFFERENCES.",
-    ),
-    Named(
-        "test_warning_bounds",
-        r"ConvergenceWarning'>,\) were emitted",
-        "KernelBoundWarning should be a ConvergenceWarning. As one warning names all parameters at a bound, "
-        "in other words than scikit-learn's, the row then belongs to DIFFERENCES.",
-    ),
-    Named(
-        "test_search_callbacks_receive_search_instance",
-        "^AssertionError",
-        "Callbacks should be given the search itself; KernelSearchCV.fit gives them a copy.",
-        "search[01]",
-    ),
-)
+TO_FIX = ()

@@ -167,6 +167,7 @@ def test_inputs_of_any_size_and_shape_give_finite_answers(X, fit_intercept, make
     assert_finite(model.predict(X), model.noise_variance_)
 
 
+@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")  # as they should
 @both_intercepts
 @pytest.mark.parametrize(
     "y", [np.zeros(8), np.full(8, 5.0), np.arange(8) * 1e150], ids=["zero", "constant", "huge"]

@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 import skspectral.linalg.spectrum
-from skspectral import SpectralGPRegressor
+from skspectral import KernelBoundWarning, SpectralGPRegressor
 from skspectral.kernels.parts import split_kernel
 
 both_intercepts = pytest.mark.parametrize("fit_intercept", [True, False])
@@ -138,7 +138,13 @@ def test_bounds_of_the_variances_are_honoured(part, side):
     nearest = bounds[1] if side == "below" else bounds[0]
     constant = ConstantKernel(1.0, bounds if part == "signal" else (1e-9, 1e9))
     white = WhiteKernel(1.0, bounds if part == "noise" else (1e-9, 1e9))
-    model = process(constant * RBF(1.2) + white, fit_intercept=False).fit(X, y)
+    model = process(constant * RBF(1.2) + white, fit_intercept=False)
+    name, end = (
+        {"noise": "noise_level", "signal": "constant_value"}[part],
+        "upper" if side == "below" else "lower",
+    )
+    with pytest.warns(KernelBoundWarning, match=rf"Tuned variances ended .*{name} \({end} bound\)"):
+        model.fit(X, y)
     assert getattr(model, f"{part}_variance_") == pytest.approx(nearest, rel=1e-10)
     assert model.tuning_[0].status == "bound"
     assert model.log_marginal_likelihood_value_ < free.log_marginal_likelihood_value_

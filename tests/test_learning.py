@@ -233,7 +233,7 @@ def test_kernel_none_starts_from_the_data_and_follows_its_units():
 
 def test_fixed_parameters_stay_and_bounds_hold():
     X, Y = data(n=50)
-    with pytest.warns(KernelBoundWarning, match=r"k1__length_scale = 0.25 \(upper bound\)"):
+    with pytest.warns(KernelBoundWarning, match=r"k1__length_scale \(upper bound\). Widen"):
         gp = SpectralGPRegressor(RBF(0.2, (0.1, 0.25)) * RBF(2.0, "fixed")).fit(X, Y[:, 0])
     assert gp.kernel_.k2.length_scale == 2.0
     assert gp.kernel_.k1.length_scale <= 0.25 * (1 + 1e-12)
@@ -384,18 +384,22 @@ def test_factors_know_the_slope_of_white_noise_inside_a_kernel():
     y = np.sin(2 * X[:, 0]) + 0.05 * rng.normal(size=150) * np.sqrt(1 + X[:, 0] ** 2)
     kernel = RBF(1.0) + DotProduct(1.0, "fixed") * WhiteKernel(0.05)
     exact, low = (SpectralGPRegressor(kernel, method=method).fit(X, y) for method in ("exact", "low_rank"))
+    # the certificate's 0.01, and as much again for where the descents stop
+    gap = low.log_marginal_likelihood_value_ - exact.log_marginal_likelihood_value_
+    assert abs(gap) <= 0.02
     assert low.kernel_.theta == pytest.approx(exact.kernel_.theta, abs=0.05)
-    assert low.log_marginal_likelihood_value_ == pytest.approx(exact.log_marginal_likelihood_value_, abs=0.05)
 
 
-def test_few_rows_may_have_nothing_to_learn_from():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-2, 2, (700, 1))
-    coarse = learning._levels(700)[0]
+def test_few_rows_may_have_nothing_to_learn_from(monkeypatch):
+    X = np.random.default_rng(0).uniform(-2, 2, (700, 1))
     y = np.sin(3 * X[:, 0])
-    y[coarse] = 0.0
-    gp = SpectralGPRegressor(RBF(1.0)).fit(X, y)
-    assert gp.score(X, y) > 0.3
+    y[:175] = 0.0
+    levels = [np.arange(175), np.arange(700)]
+    ends = []
+    for used in (levels, levels[1:]):
+        monkeypatch.setattr(learning, "_levels", lambda task, used=used: used)
+        ends.append(SpectralGPRegressor(RBF(1.0)).fit(X, y))
+    assert ends[0].kernel_.theta == pytest.approx(ends[1].kernel_.theta, abs=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")

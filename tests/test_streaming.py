@@ -280,7 +280,7 @@ def test_a_bad_chunk_leaves_everything_as_it_was():
         (X[:, :1], y, None, "1 features"),
         (with_nan, y, None, "NaN"),
         (X, target_nan, None, "NaN"),
-        (X, np.column_stack([y, y]), None, r"2 target\(s\), but the chunks before had 1"),
+        (X, np.column_stack([y, y]), None, r"2 output\(s\), but the chunks before had 1"),
         (X[:10], y, None, "inconsistent"),
         (X, y, -np.ones(300), "must not be negative"),
     ]

@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ..kernels.gram import scattered
 from ..linalg.rows import Rows
 
 __all__ = ["Data"]
@@ -53,6 +54,13 @@ class Data:
     def present(self):
         """Which rows have positive weight, (n,)."""
         return np.ones(len(self), dtype=bool) if self.weight is None else self.weight > 0
+
+    def shuffled(self, gram):
+        """Return indices of the rows in an order that looks random and depends on their content alone."""
+        Y = self.Y - self.Y.mean(axis=0)
+        size = np.abs(Y).max(axis=0)
+        Y = (Y / np.where(size > 0, size, 1.0)).sum(axis=1)
+        return np.argsort(np.mod(gram.fingerprint(self.X) + scattered(Y), 1.0), kind="stable")
 
     def subset(self, keep):
         """Return some of the rows, by index or mask."""

@@ -288,8 +288,7 @@ def _pilot_noise_ratio(problem):
     if problem.noise_ratio is not None:
         return float(problem.noise_ratio.min())
     data = problem.data
-    rng = np.random.default_rng(0)  # fixed: same input, same output
-    chosen = np.sort(rng.permutation(len(data))[:_PILOT])
+    chosen = np.sort(data.shuffled(problem.gram)[:_PILOT])
     weight, basis = (None if part is None else part[chosen] for part in (data.weight, data.basis))
     if weight is not None and not weight.any():
         weight = None

@@ -54,7 +54,8 @@ class VarianceBounds:
 
     def allow_no_noise(self, n, scale):
         """Return whether the noise may be no more than the rounding of n targets of size `scale` (m,)."""
-        return self.noise[1] <= n * np.finfo(np.float64).eps * scale.min() ** 2
+        rounding = n * np.finfo(np.float64).eps
+        return self.noise[1] <= rounding * scale.min() ** 2 and self.noise_ratio[0] <= rounding
 
     @property
     def of_signal(self):

@@ -107,6 +107,7 @@ def _scaled(K, factor):
 
 def _half_squared_distances(length_scale, X, Z=None):
     """Return |x_i - z_j|^2 / 2 in units of the length scale, non-negative."""
+    _check_lengths(length_scale, X)
     # Small coordinates: less cancellation in |a|^2 + |b|^2 - 2ab. Of Z, so that each row of the result
     # depends on its own x only.
     centre = (X if Z is None else Z).mean(axis=0)
@@ -123,6 +124,16 @@ def _half_squared_distances(length_scale, X, Z=None):
     if Z is None:
         np.fill_diagonal(D, 0.0)
     return D
+
+
+def _check_lengths(length_scale, X):
+    """Refuse length scales that are neither one nor one for each input."""
+    n_lengths = np.size(length_scale)
+    if n_lengths not in (1, X.shape[1]):
+        raise ValueError(
+            f"The kernel has {n_lengths} length scales, but the inputs have {X.shape[1]} column(s). Pass one "
+            "length scale, or one for each column."
+        )
 
 
 def _direction_sums(W, length_scale, X, Z=None):

@@ -12,15 +12,27 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from .algebra import evaluate
 
-__all__ = ["PAIRWISE_NAMES", "KernelGram", "PairwiseGram", "PrecomputedGram", "make_gram", "product"]
+__all__ = [
+    "HISTOGRAM_NAMES",
+    "PAIRWISE_NAMES",
+    "KernelGram",
+    "PairwiseGram",
+    "PrecomputedGram",
+    "make_gram",
+    "product",
+]
 
 PAIRWISE_NAMES = frozenset(PAIRWISE_KERNEL_FUNCTIONS)
+# Kernels of histograms: non-negative dense inputs only.
+HISTOGRAM_NAMES = frozenset({"chi2", "additive_chi2"})
 
-_EPS = float(np.finfo(np.float64).eps)
+_EPS, _EPS_OF_SINGLE = float(np.finfo(np.float64).eps), float(np.finfo(np.float32).eps)
 # Largest |K - K'| relative to max |K| that is taken for rounding in a matrix made elsewhere.
 _SYMMETRY_TOLERANCE = 1e-6
 # Rows whose kernel among themselves is made to read off its diagonal, where nothing better is known.
 _DIAGONAL_BLOCK = 64
+# Large beside the number of rows, small beside the digits of a row's content.
+_SCATTER = 12345.678
 # Rows of a given matrix that are checked at a time, and columns that are made at a time for products.
 _CHECK_BLOCK, _PRODUCT_BLOCK = 256, 512
 
@@ -34,6 +46,16 @@ class _OnRows:
     def precision(self, X):
         """Return the relative error of entries: they are made here, in float64."""
         return _EPS
+
+    def fingerprint(self, X):
+        """Return a number in [0, 1) for each row: looks random, and depends on the row's content alone.
+
+        Objects have no content that is known here: theirs depends on their place.
+        """
+        if getattr(X, "ndim", 1) != 2 or X.dtype.kind not in "fiub":
+            return scattered(np.arange(X.shape[0], dtype=np.float64))
+        direction = np.random.default_rng(0).uniform(1.0, 2.0, X.shape[1])
+        return scattered(X @ direction if hasattr(X, "tocsr") else (X * direction).sum(axis=1))
 
     def columns(self, X, chosen):
         """Return the columns K(X, X[chosen])."""
@@ -64,7 +86,8 @@ class PairwiseGram(_OnRows):
         length = self._rbf_length(X, Z)
         if length is not None:
             return evaluate(RBF(length), X, None if Z is X else Z)
-        return pairwise_kernels(X, Z, metric=self.metric, filter_params=True, **self.params)
+        params = {name: value for name, value in self.params.items() if value is not None}
+        return pairwise_kernels(X, Z, metric=self.metric, filter_params=True, **params)
 
     def diagonal(self, X):
         """Return the diagonal of K(X, X), in blocks."""
@@ -126,9 +149,18 @@ class PrecomputedGram:
         _check_square(K)
         return _symmetrised(np.array(K, dtype=np.float64, order="C"))
 
+    def fingerprint(self, K):
+        """Return a number in [0, 1) for each row that depends on the values of its entries alone."""
+        return scattered(np.einsum("ij,ij->i", K, K))
+
     def precision(self, K):
-        """Return the relative error of entries: what the caller made in float32 has its rounding."""
-        return float(np.finfo(K.dtype).eps) if K.dtype.kind == "f" else _EPS
+        """Return the relative error of entries, larger for what was made in float32 or rounded to it."""
+        if K.dtype == np.float32:
+            return _EPS_OF_SINGLE
+        corner = np.triu(K[:_CHECK_BLOCK, :_CHECK_BLOCK], 1)
+        with np.errstate(over="ignore"):
+            is_rounded = np.array_equal(corner, corner.astype(np.float32)) and np.mod(corner, 1.0).any()
+        return _EPS_OF_SINGLE if is_rounded else _EPS
 
     def check(self, K):
         """Refuse a K that is not square or not symmetric, without another array of its size."""
@@ -173,6 +205,12 @@ def make_gram(kernel, params=None):
     if isinstance(kernel, str) and kernel == "precomputed":
         return PrecomputedGram()
     return PairwiseGram(kernel, dict(params or {}))
+
+
+def scattered(values):
+    """Return numbers mapped to [0, 1) so that neighbours are far apart; equal ones stay equal."""
+    spread = values.std() or 1.0
+    return np.mod((values - values.mean()) / spread * _SCATTER, 1.0)
 
 
 def product(gram, X, V, report=None):

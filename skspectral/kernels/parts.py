@@ -195,10 +195,10 @@ def has_white_noise(kernel):
 
 
 def parameters_at_bounds(kernel):
-    """Return, in words, the parameters that lie at a bound of theirs."""
+    """Return (name, "lower" or "upper") of every parameter that lies at a bound of its own."""
     rows = zip(parameter_names(kernel), kernel.theta, kernel.bounds, strict=True)
     return [
-        f"{name} = {np.exp(value):.4g} ({'lower' if abs(value - low) < abs(value - high) else 'upper'} bound)"
+        (name, "lower" if abs(value - low) < abs(value - high) else "upper")
         for name, value, (low, high) in rows
         if min(abs(value - low), abs(value - high)) < 1e-6
     ]

@@ -7,8 +7,10 @@ what a coarser level learned about the curvature saves most of the steps of the 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import minimize
+from sklearn.utils.optimize import _check_optimize_result
 
-__all__ = ["Descent", "minimize_in_box"]
+__all__ = ["Descent", "lbfgs", "minimize_in_box"]
 
 _ARMIJO = 1e-4
 # Largest change of a (log) parameter in one step.
@@ -140,3 +142,10 @@ def _updated(B, step, change, fresh):
         mix = 0.8 * sBs / (sBs - agreement)
         change = mix * change + (1.0 - mix) * Bs
     return B - np.outer(Bs, Bs) / sBs + np.outer(change, change) / (step @ change)
+
+
+def lbfgs(obj_func, initial_theta, bounds):
+    """Minimise by scipy's L-BFGS-B, an optimizer with scikit-learn's signature."""
+    result = minimize(obj_func, initial_theta, method="L-BFGS-B", jac=True, bounds=bounds)
+    _check_optimize_result("lbfgs", result)
+    return result.x, result.fun

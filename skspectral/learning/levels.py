@@ -111,7 +111,7 @@ def learn(task, theta, bounds, *, report=None):
         report(n_rows, step, theta, evaluation) after every step.
     """
     starts, curvature, noise_ratio, n_calls = None, None, None, 0
-    for rows in _levels(len(task)):
+    for rows in _levels(task):
         level = task if len(rows) == len(task) else task.subset(rows).of_varying_outputs()
         if level is None:
             continue  # these rows have nothing to learn from
@@ -182,10 +182,9 @@ def _at_level(report, objective):
     return report_step
 
 
-def _levels(n):
+def _levels(task):
     """Return row indices of each level, nested, from the coarsest to all rows."""
-    order = np.random.default_rng(0).permutation(n)  # fixed: the same input gives the same output
-    sizes = [n]
+    order, sizes = task.data.shuffled(task.problem().gram), [len(task)]
     while _FRACTION * sizes[-1] >= _COARSEST:
         sizes.append(int(_FRACTION * sizes[-1]))
     return [np.sort(order[:size]) for size in reversed(sizes)]

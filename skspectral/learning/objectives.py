@@ -262,7 +262,7 @@ def profiled_evidence(task, theta, eval_gradient):
     """
     by_factor = task.plan.forces_factors
     solution = task.solve(theta)[1] if by_factor else task.solve_matrix(theta)
-    value = float(solution.log_evidence.sum())
+    value = solution.log_evidence.sum()
     if not eval_gradient:
         return value
     if by_factor:

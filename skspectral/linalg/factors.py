@@ -31,6 +31,8 @@ _EPS = np.finfo(np.float64).eps
 # Candidates looked at together, most of them that are taken, and the share of the largest residual that a
 # pivot must keep after the others of its block.
 _POOL, _BLOCK, _KEEP = 256, 128, 0.1
+# Digits to which equal residual variances agree after rounding.
+_TIE_DIGITS = 9
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None):
     Parameters
     ----------
     gram : gram object
-        The kernel: `columns`, `block`, `diagonal`, `precision` and, for new inputs, `cross`.
+        The kernel: `columns`, `block`, `diagonal`, `precision`, `fingerprint` and, for new inputs, `cross`.
     X : array of n rows
         Inputs (or the kernel matrix, for a precomputed kernel).
     tau : float, default=0
@@ -138,12 +140,13 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None):
     if largest == 0:
         return _nothing(gram, X, n)
     floor = 16.0 * eps * largest
+    ties = gram.fingerprint(X)
     Phi, pivots = np.empty((n, 0), order="F"), np.empty(0, dtype=int)
     store, trace = Columns(n, rank), residual.sum()
     while len(pivots) < rank and (residual.sum() > tau or not len(pivots)) and residual.max() > floor:
         with threads_for(n, len(pivots) + _BLOCK):
             size = min(_BLOCK, rank - len(pivots))
-            chosen, L_block = _choose(gram, X, Phi, residual, weight, size, floor)
+            chosen, L_block = _choose(gram, X, Phi, residual, weight, ties, size, floor)
             if not len(chosen):
                 break  # what is left of the residual is rounding
             new = gram.columns(X, chosen)
@@ -262,9 +265,14 @@ class Columns:
         return self.array[:, : self.used]
 
 
-def _choose(gram, X, Phi, residual, weight, size, floor):
-    """Return up to `size` pivots and the Cholesky factor of the residual among them, in their order."""
-    pool = np.argpartition(residual, -min(_POOL, len(residual)))[-min(_POOL, len(residual)) :]
+def _choose(gram, X, Phi, residual, weight, ties, size, floor):
+    """Return up to `size` pivots and the Cholesky factor of the residual among them, in their order.
+
+    Residuals that agree to rounding are ordered by the content of their rows, so that the order of the rows
+    has no part in the choice.
+    """
+    level = np.round(residual / residual.max(), _TIE_DIGITS)
+    pool = np.lexsort((ties, -level))[:_POOL]
     pool = pool[residual[pool] > floor]
     S = gram.block(X, pool) - Phi[pool] @ Phi[pool].T
     root = np.sqrt(weight[pool])

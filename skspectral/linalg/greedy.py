@@ -119,6 +119,7 @@ class SparseGreedy:
             self.Y = self.root[:, None] * self.Y
             self.diagonal *= weight
         self.rng = np.random.default_rng(random_state)
+        self.order = np.argsort(gram.fingerprint(X), kind="stable")  # draws do not depend on the rows' order
         self.chosen, self.chosen_dual = [], []
         self.columns = Columns(self.n, self.n)  # K(X, chosen)
         self.primal, self.dual = _GrowingSolve(self.Y.shape[1]), _GrowingSolve(self.Y.shape[1])
@@ -171,7 +172,7 @@ class SparseGreedy:
     def _draw(self, taken):
         free = np.ones(self.n, dtype=bool) if self.root is None else self.root > 0
         free[taken] = False
-        free = np.flatnonzero(free)
+        free = self.order[free[self.order]]
         return self.rng.choice(free, min(self.candidates, len(free)), replace=False)
 
     def _step_primal(self):

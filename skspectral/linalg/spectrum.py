@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import eigh
 
-from ..support.exceptions import IndefiniteKernelError
+from ..support.exceptions import IndefiniteKernelError, IndefiniteKernelWarning, warn_user
 from .projection import project_features
 from .reflectors import left_singular
 from .rotated import Rotated
@@ -317,12 +317,20 @@ def _resolution(s, bound, n, eps, size):
     """Return the size below which eigenvalues are rounding; refuse what rounding does not explain.
 
     n eps times a bound on the spectrum is the error of the decomposition. Entries of K may carry more
-    (distances of uncentred inputs): the most negative eigenvalue shows how far it reaches. Beyond
-    half of the digits it is no rounding.
+    (distances of uncentred inputs): the most negative eigenvalue shows how far it reaches. Beyond half of the
+    digits it is no rounding, unless it is no more than entries in float32 would explain: then a warning
+    tells what was clipped.
     """
-    smallest = s.min(initial=0.0)
-    if -smallest > np.sqrt(eps) * bound:
-        raise IndefiniteKernelError(smallest, np.sqrt(eps) * bound)
+    smallest, single = s.min(initial=0.0), 0.5 * float(np.finfo(np.float32).eps) * size
+    tolerance = np.sqrt(eps) * bound
+    if -smallest > max(tolerance, single):
+        raise IndefiniteKernelError(smallest, max(tolerance, single))
+    if -smallest > tolerance:
+        warn_user(
+            f"Negative eigenvalues of the kernel matrix, down to {smallest:.3g} where the largest is "
+            f"{bound:.3g}, were set to 0: they are as small as rounding to single precision makes them.",
+            IndefiniteKernelWarning,
+        )
     # eps |K|_F is what entries in float32 may be off in all
     return max(n * _EPS * bound, 0.0 if eps == _EPS else eps * size, -smallest)
 

@@ -108,8 +108,22 @@ class Fitted:
         cross = self.gram.cross(X, self.data.X) if feature_map is None else feature_map(self.gram, X)
         return cross, np.ones((cross.shape[0], 1)) if len(self.solution.beta) else None
 
+    @cached_property
+    def _level(self):
+        """A typical value of the kernel at the rows; 0 where the mean does not take it up."""
+        if self.decomposition.feature_map is not None or not len(self.solution.beta):
+            return 0.0
+        return float(self.gram.cross(self.data.X[:1], self.data.X).mean())
+
     def _mean(self, cross, basis):
-        mean = cross @ self.coefficients
+        # A kernel that hardly varies has large coefficients whose sum is 0: what all of its values have in
+        # common is multiplied apart, or it would drown the rest in rounding.
+        coefficients, level = self.coefficients, self._level
+        mean = (
+            (cross - level) @ coefficients + level * coefficients.sum(axis=0)
+            if level
+            else cross @ coefficients
+        )
         return mean if basis is None else mean + basis @ self.solution.beta
 
     def _at(self, X, prior):

@@ -18,19 +18,21 @@ from ..inference.averaging import check_integrable, integrate_variances
 from ..inference.solution import warn_of_vanished_noise
 from ..inference.variances import VarianceBounds
 from ..kernels.gram import make_gram
-from ..kernels.parts import default_kernel, parameters_at_bounds, split_kernel
+from ..kernels.parts import default_kernel, parameter_names, split_kernel
+from ..learning.descent import lbfgs
 from ..learning.levels import learn_from_starts
 from ..learning.objectives import profiled_evidence
 from ..learning.priors import has_variance_priors, read_priors
 from ..learning.task import Task
 from ..support.atomic import all_or_nothing
-from ..support.exceptions import KernelBoundWarning, warn_user
 from ..support.intervals import check_coverage
 from ..support.progress import Progress
 from ..support.shapes import as_columns, like_targets, per_output, without_single_axis
 from ..support.validation import check_weights
+from .bounds import warn_at_bounds
 from .conversion import as_sklearn
 from .fitted import Fitted
+from .prior import PriorProcess
 from .variance_methods import VarianceMethods
 
 __all__ = ["SpectralGPRegressor"]
@@ -55,9 +57,10 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     fit_intercept : bool, default=True
         Whether to include an unpenalised constant mean; its uncertainty is part of the predictions
         and the evidence is then the restricted one (REML).
-    optimizer : "default", callable or None, default="default"
+    optimizer : {"default", "fmin_l_bfgs_b"}, callable or None, default="default"
         How the kernel's free parameters are learned. "default" descends along the analytic gradient of
-        the profiled criterion, from few rows to all of them. A callable has scikit-learn's signature,
+        the profiled criterion, from few rows to all of them. "fmin_l_bfgs_b" is scipy's L-BFGS-B on all rows,
+        as in scikit-learn. A callable has scikit-learn's signature,
         ``optimizer(obj_func, initial_theta, bounds) -> (theta, value)``. None keeps the parameters; the
         variances are tuned all the same.
     n_restarts_optimizer : int, default=0
@@ -168,7 +171,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         "kernel": [Kernel, StrOptions({"precomputed"}), None],
         "criterion": [StrOptions(set(CRITERIA))],
         "fit_intercept": ["boolean"],
-        "optimizer": [StrOptions({"default"}), callable, None],
+        "optimizer": [StrOptions({"default", "fmin_l_bfgs_b"}), callable, None],
         "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
         "priors": [dict, None],
         "inference": [StrOptions({"maximize", "integrate"})],
@@ -242,6 +245,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         task = self._task(data)
         kernel, decomposition, solution, n_decompositions = self._solve(task)
         warn_of_vanished_noise(solution, task.criterion)
+        warn_at_bounds(kernel, solution, task.bounds, are_ours=self.kernel is None)
         averaged = integrate_variances(solution, task.bounds) if self.inference == "integrate" else None
         solution = solution if averaged is None else averaged.mean_solution()
         fitted = Fitted(make_gram(kernel), data, task.bounds, decomposition, solution, y.ndim, averaged)
@@ -249,6 +253,8 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
 
     def predict(self, X, return_std=False, return_cov=False, include_noise=True, K_test_diag=None):
         """Predict the mean and, on request, the standard deviation or covariance.
+
+        Before `fit` these are of the prior, as in scikit-learn: mean 0 and the kernel as it was given.
 
         Parameters
         ----------
@@ -272,9 +278,10 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         cov : ndarray of shape (n_new, n_new) or (n_new, n_new, n_outputs)
             Only with `return_cov`.
         """
-        check_is_fitted(self)
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
+        if not self._is_fitted:
+            return self._prior_process(X).predict(X, return_std, return_cov, include_noise)
         X = self._validated(X)
         if not (return_std or return_cov):
             return without_single_axis(self._fitted.mean(X))
@@ -325,13 +332,13 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         >>> widths[1] > widths[0]
         True
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "_fitted")
         coverage, X = check_coverage(coverage), self._validated(X)
         ends = self._fitted.interval(X, self._prior(X, K_test_diag), coverage, include_noise)
         return tuple(without_single_axis(end) for end in ends)
 
     def sample_y(self, X, n_samples=1, random_state=0, include_noise=True):
-        """Draw samples from the predictive distribution at X.
+        """Draw samples from the predictive distribution at X, or from the prior before `fit`.
 
         Parameters
         ----------
@@ -348,13 +355,14 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         -------
         ndarray of shape (n_new, n_samples) or (n_new, n_outputs, n_samples)
         """
-        check_is_fitted(self)
+        if not self._is_fitted:
+            return self._prior_process(X).sample_y(X, n_samples, random_state, include_noise)
         X = self._validated(X)
         rng, prior = check_random_state(random_state), self._joint_prior(X)
         draws = self._fitted.sample(X, prior, n_samples, rng, include_noise)
         return draws[:, 0] if draws.shape[1] == 1 else draws
 
-    def log_marginal_likelihood(self, theta=None, eval_gradient=False):
+    def log_marginal_likelihood(self, theta=None, eval_gradient=False, clone_kernel=True):
         """Return the log (restricted) evidence, summed over outputs: of the fit, or maximised at any theta.
 
         At a given theta the variances are those of the largest evidence within their bounds, whatever the
@@ -370,6 +378,8 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         eval_gradient : bool, default=False
             Whether to return the gradient by theta too. It is that of the maximised value: the variances
             move along with theta.
+        clone_kernel : bool, default=True
+            False sets the theta of `kernel_`, as in scikit-learn; predictions stay those of the fit.
 
         Returns
         -------
@@ -377,21 +387,30 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         gradient : ndarray of shape (n_kernel_params,)
             Only with `eval_gradient`.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "_fitted")
         if theta is None:
             if eval_gradient:
                 raise ValueError("The gradient needs a theta: pass theta=model.kernel_.theta.")
             return self.log_marginal_likelihood_value_
         if self._is_precomputed:
             raise ValueError("kernel='precomputed' has no parameters theta; call without arguments.")
-        task = Task(
-            self._fitted.data.of_present_rows(),
-            self.kernel_,
-            CRITERIA["evidence"],
-            self._fitted.bounds,
-            plan=self._plan.by_pivots(),
-        )
-        return profiled_evidence(task, np.asarray(theta, dtype=np.float64), eval_gradient)
+        kernel, theta = clone(self.kernel_), self._checked_theta(theta)
+        if not clone_kernel:
+            self.kernel_.theta = theta
+        data, bounds = self._fitted.data.of_present_rows(), self._fitted.bounds
+        task = Task(data, kernel, CRITERIA["evidence"], bounds, plan=self._plan.by_pivots())
+        return profiled_evidence(task, theta, eval_gradient)
+
+    def _checked_theta(self, theta):
+        """Return theta as an array; refuse a wrong length and say which parameters there are."""
+        theta, names = np.asarray(theta, dtype=np.float64), parameter_names(self.kernel_)
+        if theta.shape != (len(names),):
+            raise ValueError(
+                f"theta has shape {theta.shape}, but kernel_ has the {len(names)} free parameter(s) {names}. "
+                "The noise and the signal variance are not among them: they are tuned at every theta. For "
+                "the log evidence at given variances use log_evidence_at."
+            )
+        return theta
 
     def loo_predict(self, return_std=False):
         """Predict every training row from all the others, exactly and without refitting.
@@ -412,7 +431,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         std : ndarray of shape (n_samples,) or (n_samples, n_outputs)
             Only with `return_std`.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "_fitted")
         solution = self._fitted.solution
         mean, variance, absent = solution.leave_one_out()
         variance += solution.signal_var * self._fitted.missed_variance()[:, None]
@@ -441,7 +460,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         -------
         sklearn.gaussian_process.GaussianProcessRegressor
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "_fitted")
         if self._is_precomputed:
             raise ValueError(
                 "GaussianProcessRegressor has no precomputed kernels. Fit with a kernel object to convert."
@@ -521,7 +540,6 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             kernel, n_decompositions = task.kernel, 0
         else:
             kernel, n_decompositions = task.kernel_at(learned.theta), learned.n_decompositions
-            _warn_at_bounds(kernel)
             if learned.is_of(task):
                 return kernel, learned.decomposition, learned.solution, n_decompositions
         problem = replace(task, kernel=kernel).problem()
@@ -543,7 +561,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             return None
         return learn_from_starts(
             task,
-            optimizer=self.optimizer if callable(self.optimizer) else None,
+            optimizer={"default": None, "fmin_l_bfgs_b": lbfgs}.get(self.optimizer, self.optimizer),
             n_restarts=self.n_restarts_optimizer,
             random_state=self.random_state,
             report=_step_printer(task.report) if self.verbose else None,
@@ -557,6 +575,16 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
                 "method='low_rank' learns kernel parameters by the evidence alone; with "
                 f"{other} it would need the kernel matrix. Use optimizer=None, or method='auto' or 'exact'."
             )
+
+    @property
+    def _is_fitted(self):
+        return hasattr(self, "_fitted")
+
+    def _prior_process(self, X):
+        """Return the process before any data, at inputs like X; "precomputed" has none."""
+        if self._is_precomputed:
+            check_is_fitted(self, "_fitted")
+        return PriorProcess.of(self.kernel)
 
     def _validated(self, X):
         """Return new inputs, checked against those of fit."""
@@ -594,10 +622,10 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         solution, ndim, averaged = fitted.solution, fitted.y_ndim, fitted.averaged
         attributes = {
             "_fitted": fitted,
-            "kernel_": kernel,
+            "kernel_": kernel if self._is_precomputed else clone(kernel),
             "noise_variance_": per_output(solution.noise_var, ndim),
             "signal_variance_": per_output(solution.signal_var, ndim),
-            "log_marginal_likelihood_value_": float(solution.log_evidence.sum()),
+            "log_marginal_likelihood_value_": solution.log_evidence.sum(),
             "alpha_": like_targets(solution.dual, ndim),
             "beta_": like_targets(solution.beta, ndim) if self.fit_intercept else None,
             "variance_posterior_": None if averaged is None else averaged.posteriors,
@@ -615,18 +643,8 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._is_precomputed
+        tags.requires_fit = self._is_precomputed  # others predict from the prior before
         return tags
-
-
-def _warn_at_bounds(kernel):
-    """Warn once, naming every parameter that ended at a bound."""
-    stuck = parameters_at_bounds(kernel)
-    if stuck:
-        warn_user(
-            f"Learned kernel parameters ended at a bound: {', '.join(stuck)}. Widen the bounds, or fix the "
-            "parameter if the bound is meant.",
-            KernelBoundWarning,
-        )
 
 
 def _step_printer(progress):

@@ -16,7 +16,7 @@ from ..decomposition.decompose import Problem
 from ..decomposition.plan import Plan
 from ..decomposition.sharing import decompose_shared
 from ..inference.solution import solve_fixed, warn_of_vanished_noise
-from ..kernels.gram import PAIRWISE_NAMES, make_gram
+from ..kernels.gram import HISTOGRAM_NAMES, PAIRWISE_NAMES, make_gram
 from ..support.atomic import all_or_nothing
 from ..support.exceptions import LowRankWarning, warn_user
 from ..support.progress import Progress
@@ -144,7 +144,7 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = make_pipeline(StandardScaler(), SpectralKernelRidge(gamma=0.01)).fit(X, y)
     >>> ridge = model[-1]
-    >>> round(ridge.alpha_, 2), ridge.tuning_[0].status
+    >>> round(float(ridge.alpha_), 2), ridge.tuning_[0].status
     (0.28, 'interior')
     """
 
@@ -329,7 +329,11 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
 
     @property
     def _takes_sparse(self):
-        return not (self._is_precomputed or isinstance(self.kernel, Kernel))
+        return not (self._is_precomputed or self._is_of_histograms or isinstance(self.kernel, Kernel))
+
+    @property
+    def _is_of_histograms(self):
+        return isinstance(self.kernel, str) and self.kernel in HISTOGRAM_NAMES
 
     @property
     def _gram(self):
@@ -380,4 +384,5 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._takes_sparse
         tags.input_tags.pairwise = self._is_precomputed
+        tags.input_tags.positive_only = self._is_of_histograms
         return tags

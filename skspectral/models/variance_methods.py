@@ -30,7 +30,7 @@ class VarianceMethods:
         ndarray of shape (n_alphas,) or (n_alphas, n_outputs)
             Values of `criterion`, greater is better.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "_fitted")
         alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
         if not (alphas > 0).all():
             raise ValueError(f"alphas must be positive, the smallest is {alphas.min():.6g}.")
@@ -61,7 +61,7 @@ class VarianceMethods:
         >>> bool(ridge.log_evidence_at([100.0, 900.0], ridge.signal_variance_).max() < best)
         True
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "_fitted")
         noise, signal = np.broadcast_arrays(
             np.asarray(noise_variance, dtype=np.float64), np.asarray(signal_variance, dtype=np.float64)
         )
@@ -99,8 +99,8 @@ class VarianceMethods:
         >>> ridge = SpectralKernelRidge(gamma=1.0).fit(X, y)
         >>> uncertainty = ridge.variance_uncertainty()[0]
         >>> low, high = uncertainty.ratio_interval
-        >>> low < ridge.alpha_ < high
+        >>> bool(low < ridge.alpha_ < high)
         True
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "_fitted")
         return variance_uncertainty(self._fitted.solution.rotated, self._fitted.bounds, coverage)

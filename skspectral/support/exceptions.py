@@ -3,9 +3,12 @@
 import inspect
 import warnings
 
+from sklearn.exceptions import ConvergenceWarning
+
 __all__ = [
     "DegenerateCriterionWarning",
     "IndefiniteKernelError",
+    "IndefiniteKernelWarning",
     "KernelBoundWarning",
     "LowRankWarning",
     "RankDeficientBasisWarning",
@@ -36,6 +39,10 @@ class IndefiniteKernelError(ValueError):
         return type(self), (self.smallest_eigenvalue, self.tolerance)
 
 
+class IndefiniteKernelWarning(UserWarning):
+    """Negative eigenvalues of the kernel matrix were replaced."""
+
+
 class DegenerateCriterionWarning(UserWarning):
     """The tuning criterion has no minimum and was stopped at the smallest resolvable noise."""
 
@@ -44,8 +51,8 @@ class RankDeficientBasisWarning(UserWarning):
     """Some mean functions cannot be told apart on the given rows; the shortest solution is used."""
 
 
-class KernelBoundWarning(UserWarning):
-    """Learned kernel parameters ended at a bound of their range."""
+class KernelBoundWarning(ConvergenceWarning):
+    """Learned kernel parameters or variances ended at a bound of their range."""
 
 
 class LowRankWarning(UserWarning):

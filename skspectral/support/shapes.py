@@ -17,8 +17,8 @@ def like_targets(columns, y_ndim):
 
 
 def per_output(values, y_ndim):
-    """Return values of m outputs as users see them: a float for one-dimensional y."""
-    return float(values[0]) if y_ndim == 1 else np.asarray(values)
+    """Return values of m outputs as users see them: a scalar for one-dimensional y."""
+    return np.float64(values[0]) if y_ndim == 1 else np.asarray(values)
 
 
 def without_single_axis(values):
