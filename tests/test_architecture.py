@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import skspectral
@@ -221,3 +222,32 @@ def test_the_public_names_are_these():
     assert set(skspectral.__all__) == PUBLIC
     assert len(skspectral.__all__) == len(PUBLIC)
     assert all(hasattr(skspectral, name) for name in PUBLIC)
+
+
+def functions_of(path):
+    """Yield the name and the number of lines of every function body, docstring left out."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            if body:
+                yield node.name, body[-1].end_lineno - body[0].lineno + 1
+
+
+def lines_without_docstrings(path):
+    """Return the lines of a module that hold code or comments."""
+    text = path.read_text()
+    tree = ast.parse(text)
+    documented = [n for n in ast.walk(tree) if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef)]
+    strings = [n.body[0] for n in documented if ast.get_docstring(n)]
+    return len(text.splitlines()) - sum(s.end_lineno - s.lineno + 1 for s in strings)
+
+
+def test_functions_are_small():
+    sizes = {f"{path}:{name}": size for path in MODULES for name, size in functions_of(path)}
+    assert np.median(list(sizes.values())) <= 6
+    assert not {name: size for name, size in sizes.items() if size > 40}
+
+
+def test_files_fit_in_the_head():
+    crowded = {path: lines_without_docstrings(path) for path in MODULES}
+    assert not {path: size for path, size in crowded.items() if size > 400}

@@ -249,3 +249,25 @@ def test_sensitivity_to_the_kernel_matrix_is_a_directional_difference(name, weig
     root = rotated.rows.sqrt_weight
     expected = (value(h)[1].f.sum() - value(-h)[1].f.sum()) / (2 * h)
     assert np.sum(root * G * root.T * direction) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("entries", [1, 100, 10**6])
+def test_a_surface_of_many_blocks_is_in_its_order(entries, monkeypatch):
+    """Against one evaluation at a time: blocks of one pair, of some, and all in one."""
+    monkeypatch.setattr("skspectral.criteria.form._CACHED_ENTRIES", entries)
+    K, Y, F, _, rotated = make(7, m=2)
+    rng = np.random.default_rng(3)
+    noise, signal = np.exp(rng.normal(size=(2, 57)))
+    surface = -0.5 * neg_two_log_evidence(rotated, noise, signal)
+    for k in (0, 1, 28, 56):
+        for j, y in enumerate(Y.T):
+            assert surface[k, j] == pytest.approx(reference.reml(K, y, F, noise[k], signal[k]), rel=1e-8)
+    for function in (
+        evidence_gradient,
+        evidence_hessian,
+        posterior_score,
+        posterior_gradient,
+        posterior_hessian,
+    ):
+        alone = np.concatenate([function(rotated, noise[[k]], signal[[k]]) for k in range(57)])
+        assert np.allclose(function(rotated, noise, signal), alone, rtol=1e-10)

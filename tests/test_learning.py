@@ -33,7 +33,11 @@ from skspectral.learning import levels as learning
 from skspectral.learning.descent import minimize_in_box
 from skspectral.learning.levels import learn
 from skspectral.learning.objectives import Evaluation, ResolventObjective, SpectralObjective
+from skspectral.learning.priors import read_priors
 from skspectral.learning.task import Task
+from skspectral.linalg import resolvent as resolvent_module
+from skspectral.linalg import spectrum as spectrum_module
+from skspectral.linalg.spectrum import Spectrum
 
 KERNELS = [
     RBF(0.9),
@@ -509,3 +513,54 @@ def test_learning_counts_its_factorisations():
     learned = learn(t, t.kernel.theta, t.kernel.bounds)
     gp = SpectralGPRegressor(RBF(1.0), fit_intercept=False).fit(X, Y[:, 0])
     assert gp.n_decompositions_ == learned.n_decompositions
+
+
+@pytest.mark.parametrize("make", [SpectralObjective, ResolventObjective])
+def test_the_prior_of_theta_is_part_of_value_and_gradient(make):
+    bare = task(RBF([0.8, 1.5]))
+    prior, _ = read_priors({"length_scale": scipy.stats.gamma(3.0, scale=2.0)}, bare.kernel, bare.bounds)
+    with_prior = make(replace(bare, theta_prior=prior))
+    (point,) = with_prior.starts(bare.kernel.theta)
+    assert_gradient(with_prior, point)
+    # far from the mode of the prior, where its slope is large beside that of the evidence
+    penalty, slope = prior(bare.kernel.theta)
+    assert np.abs(slope).min() > 0.5
+    assert with_prior(point).value == pytest.approx(make(bare)(point).value + penalty)
+    assert with_prior(point).gradient[:2] == pytest.approx(make(bare)(point).gradient[:2] + slope)
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("optimizer", ["default", "fmin_l_bfgs_b"])
+def test_every_factorisation_is_counted_once(outputs, optimizer, monkeypatch):
+    calls = []
+
+    def counted(name, module):
+        original = getattr(module, name)
+
+        def wrapper(*args, **kwargs):
+            calls.append(name)
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(module, name, wrapper)
+
+    counted("eigh", spectrum_module)
+    counted("dpotrf", resolvent_module)
+    X, Y = data(n=40, m=outputs)
+    gp = SpectralGPRegressor(RBF(1.0), optimizer=optimizer).fit(X, Y[:, 0] if outputs == 1 else Y)
+    assert gp.n_decompositions_ == len(calls) > 3
+
+
+def test_the_smallest_noise_moves_with_the_kernel_matrix():
+    """d log(resolution)/dK against differences, where the resolution is n eps times the spectrum's bound."""
+    X, _ = data(n=12)
+    K, F = RBF(1.0)(X), np.ones((12, 1))
+    direction = RBF(2.0)(X)
+    h = 1e-6
+
+    def log_bound(step):
+        spectrum = Spectrum.from_gram(K + step * direction, F)
+        return np.log(spectrum.s[-1] + np.linalg.norm(spectrum.rows.Q.T @ spectrum.KQ))
+
+    expected = (log_bound(h) - log_bound(-h)) / (2 * h)
+    slope = np.vdot(Spectrum.from_gram(K, F).resolution_sensitivity(), direction)
+    assert slope == pytest.approx(expected, rel=1e-7)
