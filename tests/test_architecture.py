@@ -20,6 +20,7 @@ FLOORS = {
         "exceptions",
         "atomic",
         "intervals",
+        "memory",
         "pipelines",
         "progress",
         "shapes",

@@ -1,15 +1,19 @@
 """Fits side by side: in threads that share a decomposition, and in processes that map it for reading."""
 
+import os
+import threading
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
 import pytest
 from problems import smooth
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, Matern
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skspectral import KernelSearchCV, SpectralGPRegressor, SpectralKernelRidge, Spectrum
+from skspectral.support import threads
 from skspectral.support.threads import at_most, available_threads, threads_for
 
 
@@ -84,3 +88,104 @@ def test_fits_in_threads_leave_the_threads_of_blas_alone():
         models = joblib.Parallel(n_jobs=3, backend="threading")(fits)
         assert blas_threads() == before
     assert len({model.kernel_.length_scale for model in models}) == 1
+
+
+@pytest.mark.parametrize("where", ["enter", "leave"])
+def test_an_interrupt_while_limits_change_leaves_none_behind(where, monkeypatch):
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        original, interrupts = getattr(threads._limits, where), iter([True])
+
+        def interrupted(*args):
+            if where == "enter":
+                original(*args)
+            if next(interrupts, False):
+                raise KeyboardInterrupt
+            if where == "leave":
+                original(*args)
+
+        monkeypatch.setattr(threads._limits, where, interrupted)
+        with pytest.raises(KeyboardInterrupt), at_most(1):
+            pass
+        assert blas_threads() == before
+
+
+def test_workers_that_outlive_a_search_lift_their_limits():
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        inside, may_leave = threading.Event(), threading.Event()
+
+        def abandoned():
+            with at_most(1):
+                inside.set()
+                may_leave.wait(10)
+
+        def search():
+            with at_most(1):
+                worker.start()
+                inside.wait(10)
+                raise KeyboardInterrupt
+
+        worker = threading.Thread(target=abandoned)
+        with pytest.raises(KeyboardInterrupt):
+            search()
+        may_leave.set()
+        worker.join()
+        assert blas_threads() == before
+        assert available_threads() == 2
+
+
+def test_a_forked_child_has_all_threads():
+    with threadpool_limits(2, user_api="blas"), at_most(1):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(write, bytes(blas_threads()))
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert set(os.read(read, 16)) == {2}
+        assert set(blas_threads()) == {1}
+
+
+# -- predictions in blocks of rows
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SpectralKernelRidge(gamma=0.5),
+        SpectralKernelRidge(gamma=0.5, method="low_rank", rank=30),
+        SpectralGPRegressor(RBF(1.0), optimizer=None),
+        SpectralGPRegressor(Matern(1.0, nu=1.5), optimizer=None),
+        SpectralGPRegressor(RBF(1.0), optimizer=None, inference="integrate"),
+    ],
+    ids=repr,
+)
+def test_predictions_of_many_rows_take_little_memory(model, monkeypatch):
+    X, y = smooth(3, n=200)
+    new = np.random.default_rng(0).uniform(-2, 2, (4000, 2))
+    model.fit(X, y)
+    spread = {} if isinstance(model, SpectralKernelRidge) else {"return_std": True}
+    whole = np.array(model.predict(new, **spread))
+    monkeypatch.setattr("skspectral.models.fitted._BLOCK_ENTRIES", 2**14)
+    tracemalloc.start()
+    in_blocks = np.array(model.predict(new, **spread))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    np.testing.assert_allclose(in_blocks, whole, rtol=1e-10)
+    assert peak < 0.5 * 8 * 200 * 4000  # not even half of the kernel of all new with all training rows
+    if spread:
+        np.testing.assert_allclose(
+            model.predict_interval(new[:5]), [end[:5] for end in model.predict_interval(new)], rtol=1e-9
+        )
+
+
+def test_a_joint_distribution_that_does_not_fit_is_refused_before_it_is_made(monkeypatch):
+    X, y = smooth(3, n=20)
+    gp = SpectralGPRegressor(RBF(1.0), optimizer=None).fit(X, y)
+    monkeypatch.setattr("skspectral.support.memory.physical_memory", lambda: 1e6)
+    new = np.zeros((400, 2))
+    for call in (lambda: gp.predict(new, return_cov=True), lambda: gp.sample_y(new)):
+        with pytest.raises(MemoryError, match=r"400 new points and 1 output.*return_std=True"):
+            call()
+    assert gp.predict(new[:20], return_cov=True)[1].shape == (20, 20)

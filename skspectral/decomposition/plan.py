@@ -1,10 +1,9 @@
 """Exact, or a factor, and of which rank: decided here and nowhere else."""
 
-import os
 from dataclasses import dataclass, replace
 from enum import Enum
 
-import numpy as np
+from ..support.memory import physical_memory
 
 __all__ = ["LARGEST_DENSE", "SMALLEST_N", "Plan", "Route"]
 
@@ -114,5 +113,4 @@ def _fits_in_memory(n):
     """Return whether a dense decomposition of n rows fits: three n x n arrays, and LAPACK's 32-bit sizes."""
     if n > LARGEST_DENSE:
         return False
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else np.inf
-    return 3.5 * 8.0 * n**2 < physical
+    return 3.5 * 8.0 * n**2 < physical_memory()

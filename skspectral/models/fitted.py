@@ -14,6 +14,9 @@ from ..support.intervals import normal_interval
 
 __all__ = ["Fitted"]
 
+# Entries of the largest array that predictions make, a block of rows at a time: 32 MiB, of which a few live.
+_BLOCK_ENTRIES = 2**22
+
 
 @dataclass(frozen=True)
 class Fitted:
@@ -63,11 +66,17 @@ class Fitted:
         return self.decomposition.bounds(self.solution)
 
     def mean(self, X):
-        """Return means (n_new, m)."""
-        return self._mean(*self._cross(X))
+        """Return means (n_new, m), a block of rows at a time."""
+        return np.concatenate([self._mean(*self._cross(X[rows])) for rows in self._blocks(X)])
 
     def mean_and_spread(self, X, prior, include_noise):
         """Return means and standard deviations (n_new, m), or joint covariances (n_new, n_new, m)."""
+        if np.ndim(prior) == 2:
+            return self._mean_and_spread(X, prior, include_noise)
+        parts = [self._mean_and_spread(X[rows], prior[rows], include_noise) for rows in self._blocks(X)]
+        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+
+    def _mean_and_spread(self, X, prior, include_noise):
         joint = np.ndim(prior) == 2
         mean, basis, geometry = self._at(X, prior)
         if self.averaged is not None:
@@ -82,8 +91,11 @@ class Fitted:
         """Return the ends of intervals with equal tails, (n_new, m) both."""
         if self.averaged is None:
             return normal_interval(*self.mean_and_spread(X, prior, include_noise), coverage)
-        _, basis, geometry = self._at(X, prior)
-        return self.averaged.interval(geometry, basis, coverage, include_noise)
+        ends = []
+        for rows in self._blocks(X):
+            _, basis, geometry = self._at(X[rows], prior[rows])
+            ends.append(self.averaged.interval(geometry, basis, coverage, include_noise))
+        return tuple(np.concatenate(end) for end in zip(*ends, strict=True))
 
     def sample(self, X, prior, n_samples, rng, include_noise):
         """Return draws from the joint distribution, (n_new, m, n_samples)."""
@@ -101,6 +113,13 @@ class Fitted:
         """Return what the features miss of k(x, x) at the training rows, (n,): 0 without features."""
         missed = self.decomposition.missed
         return np.zeros(len(self.data)) if missed is None else missed
+
+    def _blocks(self, X):
+        """Yield slices of new rows whose kernel with all training rows has a bounded size."""
+        n_nodes = 1 if self.averaged is None else max(len(p.weight) for p in self.averaged.posteriors)
+        size = max(1, _BLOCK_ENTRIES // max(len(self.data), 8 * n_nodes))
+        for start in range(0, max(X.shape[0], 1), size):
+            yield slice(start, start + size)
 
     def _cross(self, X):
         """Return what the coefficients multiply, kernel values or features, and mean functions or None."""

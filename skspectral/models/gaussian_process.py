@@ -26,6 +26,7 @@ from ..learning.priors import has_variance_priors, read_priors
 from ..learning.task import Task
 from ..support.atomic import all_or_nothing
 from ..support.intervals import check_coverage
+from ..support.memory import check_memory
 from ..support.progress import Progress
 from ..support.shapes import as_columns, like_targets, per_output, without_single_axis
 from ..support.validation import check_weights
@@ -609,6 +610,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
                 "Joint predictions (return_cov, sample_y) need the kernel among the new points, which "
                 "kernel='precomputed' does not know. Use predict with return_std=True and K_test_diag."
             )
+        check_memory(X.shape[0], self._fitted.data.n_outputs)
         return make_gram(self.kernel_).square(X)
 
     def _predict_training_rows(self, rows):

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..criteria import CRITERIA
 from ..inference.solution import warn_of_vanished_noise
+from ..support.atomic import all_or_nothing
 from ..support.progress import Progress
 from ..support.shapes import as_columns, like_targets, per_output
 from ..support.validation import check_weights
@@ -141,6 +142,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @all_or_nothing
     def fit(self, X, y, sample_weight=None):
         """Forget what was seen, choose landmarks among all rows, and sum over them.
 
@@ -169,6 +171,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         return self._adopt(state.with_rows(chunk, self._report), tune=True)
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @all_or_nothing
     def partial_fit(self, X, y, sample_weight=None):
         """Add a chunk of rows; a chunk that is refused leaves everything as it was.
 

@@ -6,8 +6,10 @@ than it gains from them: on two cores, learning at n = 2000 took twice as long w
 and six times as long where factors of low rank do the work.
 """
 
+import os
 import threading
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import cached_property
 
 from threadpoolctl import ThreadpoolController
@@ -22,56 +24,102 @@ class _Limits:
     """Limits on the threads of BLAS that overlap: the smallest holds, and the last to leave lifts them all.
 
     A limit of threadpoolctl holds for the process and puts back what it found. Where fits overlap in
-    threads, the second would find the first one's limit, and leave it behind.
+    threads, the second would find the first one's limit, and leave it behind. So what was there before any
+    limit is kept here, and every change sets what follows from those inside, however often it is repeated:
+    an interrupt may come between any two lines.
     """
 
     def __init__(self):
-        self._lock, self._active = threading.Lock(), []
-        self._outermost, self._before = None, None
+        self.forget()
+
+    def forget(self):
+        """Start anew: after a fork, those inside are threads of another process."""
+        self._lock, self._inside = threading.RLock(), {}
+        self._before = None
 
     @cached_property
     def _controller(self):
         return ThreadpoolController()
 
-    def enter(self, limit):
+    def enter(self, who, limit):
         with self._lock:
-            if not self._active:
-                self._before = self._now()
-                self._outermost = self._controller.limit(limits=limit, user_api="blas")
-            elif limit < min(self._active):
-                self._controller.limit(limits=limit, user_api="blas")
-            self._active.append(limit)
+            self._inside[who] = limit
+            self._settle()
 
-    def leave(self, limit):
+    def leave(self, who):
         with self._lock:
-            self._active.remove(limit)
-            if self._active:
-                self._controller.limit(limits=min(self._active), user_api="blas")
-            else:
-                self._outermost.restore_original_limits()
+            self._inside.pop(who, None)
+            self._settle()
 
     def available(self):
         """Return how many threads BLAS has without these limits."""
         with self._lock:
-            return self._before if self._active else self._now()
+            now = self._blas() if self._before is None else self._before
+            return min((pool.num_threads for pool in now), default=1)
 
-    def _now(self):
-        pools = self._controller.info()
-        return min((pool["num_threads"] for pool in pools if pool["user_api"] == "blas"), default=1)
+    def _settle(self):
+        """Set the smallest limit of those inside, or what was there before any of them."""
+        if self._inside:
+            if self._before is None:
+                self._before = self._blas()
+            limit = min(self._inside.values())
+            for pool in self._before:
+                pool.set(min(limit, pool.num_threads))
+        elif self._before is not None:
+            for pool in self._before:
+                pool.set(pool.num_threads)
+            self._before = None
+
+    def _blas(self):
+        libraries = self._controller.lib_controllers
+        return [_Pool(lib, lib.num_threads) for lib in libraries if lib.user_api == "blas"]
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """The threads of a BLAS, and how many it had."""
+
+    library: object
+    num_threads: int
+
+    def set(self, num_threads):
+        # From threadpoolctl 3.7 on, OpenBLAS listens only to the first thread that set a limit, until that one
+        # lets go. The last to leave need not be the first who came.
+        let_go = getattr(self.library, "clear_controlling_thread", lambda force: None)
+        let_go(force=True)
+        self.library.set_num_threads(num_threads)
+        let_go(force=True)
 
 
 _limits = _Limits()
 available_threads = _limits.available
 
 
+def _lift_in_child():
+    """Lift limits of the parent in a forked child, where nobody is left to do it."""
+    before = _limits._before
+    _limits.forget()
+    for pool in before or ():
+        pool.set(pool.num_threads)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_lift_in_child)
+
+
 @contextmanager
 def at_most(limit):
     """A context in which BLAS uses at most so many threads."""
-    _limits.enter(limit)
+    who = object()
     try:
+        _limits.enter(who, limit)
         yield
     finally:
-        _limits.leave(limit)
+        try:
+            _limits.leave(who)
+        except BaseException:  # an interrupt on the way out
+            _limits.leave(who)
+            raise
 
 
 def threads_for(n, rank=None):

@@ -1,0 +1,28 @@
+"""How much memory there is, and whether something fits."""
+
+import os
+
+import numpy as np
+
+__all__ = ["check_memory", "physical_memory"]
+
+# Square arrays that live at once while a joint distribution is made, beside one for each output.
+_TEMPORARIES = 3
+
+
+def physical_memory():
+    """Return the bytes of memory of this machine, infinity where that is not known."""
+    if not hasattr(os, "sysconf"):
+        return np.inf
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def check_memory(n_new, n_outputs):
+    """Refuse a joint distribution of new points that does not fit, before anything is allocated."""
+    needed = 8.0 * n_new**2 * (_TEMPORARIES + n_outputs)
+    if needed > physical_memory():
+        raise MemoryError(
+            f"The joint distribution of {n_new} new points and {n_outputs} output(s) takes about "
+            f"{needed / 2**30:.0f} GiB, more than this machine has. Use fewer points at a time, or "
+            "return_std=True, which needs no joint distribution."
+        )
