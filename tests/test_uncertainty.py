@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skspectral import SpectralGPRegressor, SpectralKernelRidge
-from skspectral.inference.averaging import StudentMixture
+from skspectral.inference.averaging import StudentMixture, _quadrature
 from skspectral.inference.tuned import ratio_range
 
 GP = SpectralGPRegressor(RBF(1.0), optimizer=None)
@@ -629,12 +629,35 @@ def test_data_without_noise_are_averaged_close_to_interpolation():
 
 
 @pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")  # as they should
-def test_bounds_of_the_variances_limit_the_ratio_that_is_averaged_over():
+@pytest.mark.parametrize("noise", [(0.5, 5.0), (0.02, 0.05), (0.01, 1e3)])
+@pytest.mark.parametrize("signal", [(0.1, 10.0), (1e-4, 1e4)])
+def test_bounds_of_the_variances_are_part_of_the_prior(noise, signal):
     X, y = smooth(n=20)
-    kernel = ConstantKernel(1.0, (0.1, 10.0)) * RBF(1.0) + WhiteKernel(0.1, (0.5, 5.0))
-    (p,) = SpectralGPRegressor(kernel, optimizer=None, inference="integrate").fit(X, y).variance_posterior_
-    assert p.noise_ratio.min() >= 0.05
-    assert p.noise_ratio.max() <= 50.0
+    kernel = ConstantKernel(1.0, signal) * RBF(1.0) + WhiteKernel(0.1, noise)
+    gp = SpectralGPRegressor(kernel, optimizer=None, inference="integrate").fit(X, y)
+    (p,) = gp.variance_posterior_
+    for values, (low, high) in ((p.noise_variance, noise), (p.signal_variance, signal)):
+        assert values.min() >= low * (1 - 1e-9)
+        assert values.max() <= high * (1 + 1e-9)
+    # brute force: a grid in both logarithms, the prior 1/signal_var flat in log g is flat in both of them
+    edges = (np.linspace(*np.log(bounds), 401) for bounds in (noise, signal))
+    log_noise, log_signal = (0.5 * (edge[1:] + edge[:-1]) for edge in edges)
+    b, l = (np.exp(v).ravel() for v in np.meshgrid(log_noise, log_signal))
+    log_density = gp.log_evidence_at(b, l)
+    weight = np.exp(log_density - log_density.max())
+    weight /= weight.sum()
+    assert p.weight @ np.log(p.noise_variance) == pytest.approx(weight @ np.log(b), abs=5e-3)
+    assert p.weight @ np.log(p.signal_variance) == pytest.approx(weight @ np.log(l), abs=2e-2)
+    assert p.weight @ p.noise_variance == pytest.approx(weight @ b, rel=5e-3)
+
+
+def test_the_quadrature_is_capped_whatever_the_weights():
+    X, y = smooth(n=9)
+    weight = 10.0 ** np.array([-150, 150, 0, 0, -300, 100, -50, 0, 0])
+    gp = clone(AVERAGED).fit(X, y, weight)
+    assert len(gp.variance_posterior_[0].weight) <= 2 * 4096
+    rough = _quadrature(lambda x: np.sin(1e9 * x)[:, None], 0.0, 50.0, 1e12)
+    assert len(rough[0]) <= 3 * 4096
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,16 @@ resolves, signal_var integrates out in closed form. What remains is one variable
 
 which is -(n log A + H)/2 of the evidence (see `criteria`). The posterior is held by the nodes and weights of
 a quadrature; given a node, a prediction is Student-t with n - q degrees of freedom.
+
+Bounds of the variances are part of the prior. Given x, A/b is chi-squared with n - q degrees of freedom, b
+being the noise variance; with bounds it is that distribution cut off, and what is left of its probability
+multiplies p(x | y). Nodes are then pairs of x and of quantiles of b, and predictions are normal given a node.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import gammaln, stdtr, stdtrit
+from scipy.special import gammainc, gammaincinv, gammaln, ndtr, ndtri, stdtr, stdtrit
 
 from ..criteria import CRITERIA
 from .solution import Solution
@@ -31,6 +35,10 @@ _PANEL_WIDTH = 2.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 _PANEL_TOLERANCE = 1e-10
 _MAX_HALVINGS = 40
+# Rounding of the density must not be taken for structure: no more nodes than this.
+_MAX_NODES = 4096
+# Quantiles of the noise variance at each x, where bounds cut off its distribution.
+_SCALE_NODES, _SCALE_WEIGHTS = np.polynomial.legendre.leggauss(15)
 # A log density so far below the largest is no mass in double precision.
 _NO_MASS = 45.0
 _NEGLIGIBLE_WEIGHT = 1e-10
@@ -44,7 +52,8 @@ class VariancePosterior:
 
     Given node k, noise variance and signal variance are `noise_variance[k]` and `signal_variance[k]` times
     nu / chi2(nu), nu being `degrees_of_freedom`: a scaled inverse chi-squared distribution of both, whose
-    ratio is `noise_ratio[k]`. Expectations are sums over the nodes, weighted by `weight`.
+    ratio is `noise_ratio[k]`. Expectations are sums over the nodes, weighted by `weight`. Where the kernel
+    sets bounds for the variances, nodes hold the variances themselves, and nu is infinite.
 
     Attributes
     ----------
@@ -54,7 +63,7 @@ class VariancePosterior:
         Posterior probability of each node; the sum is 1.
     noise_variance, signal_variance : ndarray of shape (k,)
         Scales of the variances at each node.
-    degrees_of_freedom : int
+    degrees_of_freedom : int or inf
         nu = n - q, rows less mean functions.
 
     Examples
@@ -115,7 +124,8 @@ class StudentMixture:
 
         Newton's method inside a shrinking bracket; the quantiles of the components are the first.
         """
-        components = self.location + self.scale * stdtrit(self.dof, probability)
+        unit = ndtri(probability) if np.isinf(self.dof) else stdtrit(self.dof, probability)
+        components = self.location + self.scale * unit
         low, high = components.min(axis=1), components.max(axis=1)
         width = _QUANTILE_TOLERANCE * (high - low + self.scale.max(axis=1))
         y = components @ self.weight
@@ -139,10 +149,13 @@ class StudentMixture:
         return gap / np.maximum(self.scale, floor)
 
     def _distribution(self, y):
-        return stdtr(self.dof, self._standardised(y)) @ self.weight
+        z = self._standardised(y)
+        return (ndtr(z) if np.isinf(self.dof) else stdtr(self.dof, z)) @ self.weight
 
     def _density(self, y):
         nu, z = self.dof, self._standardised(y)
+        if np.isinf(nu):
+            return (np.exp(-0.5 * z**2) / (np.sqrt(2 * np.pi) * self.scale)) @ self.weight
         log_constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
         component = np.exp(log_constant - 0.5 * (nu + 1) * np.log1p(z**2 / nu))
         return (component / self.scale) @ self.weight
@@ -226,7 +239,7 @@ class AveragedSolution:
             for k in np.flatnonzero(counts):
                 C = next(self._joint(_node(p, k), geometry, include_noise))
                 normal = rng.multivariate_normal(np.zeros(len(C)), C, counts[k], check_valid="ignore")
-                spread = np.sqrt(nu / rng.chisquare(nu, (counts[k], 1)))
+                spread = 1.0 if np.isinf(nu) else np.sqrt(nu / rng.chisquare(nu, (counts[k], 1)))
                 draws.append(location[:, k] + normal * spread)
             outputs.append(rng.permutation(np.concatenate(draws)).T)
         return np.stack(outputs, axis=1)
@@ -302,26 +315,49 @@ def integrate_variances(solution, bounds):
     if len(varying):
         part = rotated.select(varying)
         x_min, x_max, _ = search_range(rotated, bounds)
-        x, log_weight = _quadrature(lambda x: _log_density(part, x), x_min, x_max, 0.5 * rotated.n_free)
-        terms = CRITERIA["evidence"](part, x[:, None])
-        noise_variance = terms.A / terms.n * part.scale**2
+        box = None if bounds.is_free else bounds.box(part.scale)
+        x, log_weight = _quadrature(lambda x: _log_density(part, x, box), x_min, x_max, 0.5 * rotated.n_free)
         for column, j in enumerate(varying):
-            posteriors[j] = _posterior(x, log_weight[:, column], noise_variance[:, column], terms.n)
+            one = part.select([column])
+            limits = None if box is None else box.select([column])
+            posteriors[j] = _posterior(one, limits, x, log_weight[:, column])
     return AveragedSolution(solution, tuple(posteriors[j] for j in range(rotated.n_outputs)))
 
 
-def _log_density(rotated, x):
-    """Return the log posterior density -(n log A + H)/2 at x (k,), up to a constant, (k, m)."""
+def _log_density(rotated, x, box):
+    """Return the log posterior density at x (k,), up to a constant, (k, m); see the module's docstring."""
     terms = CRITERIA["evidence"](rotated, x[:, None])
-    return -0.5 * (terms.n * np.log(terms.A) + terms.H)
+    density = -0.5 * (terms.n * np.log(terms.A) + terms.H)
+    if box is None:
+        return density
+    low, high = _probabilities(terms, x, box)
+    with np.errstate(divide="ignore"):
+        return density + np.log(np.maximum(high - low, np.finfo(np.float64).tiny))
 
 
-def _posterior(x, log_weight, noise_variance, dof):
+def _probabilities(terms, x, box):
+    """Return P(b > upper bound) and P(b > lower bound) at x (k,), (k, m) each: A/(2b) is Gamma(n/2)."""
+    lower, upper = box.noise_limits(x[:, None])[:2]
+    with np.errstate(divide="ignore"):
+        return tuple(gammainc(0.5 * terms.n, 0.5 * terms.A / b) for b in (upper, lower))
+
+
+def _posterior(rotated, box, x, log_weight):
     """Return the posterior of one output from all nodes, less those of negligible weight."""
     weight = np.exp(log_weight - log_weight.max())
     kept = weight > _NEGLIGIBLE_WEIGHT * weight.sum()
-    weight, noise_variance, g = weight[kept], noise_variance[kept], np.exp(x[kept])
-    return VariancePosterior(g, weight / weight.sum(), noise_variance, noise_variance / g, dof)
+    x, weight = x[kept], weight[kept] / weight[kept].sum()
+    terms, unit = CRITERIA["evidence"](rotated, x[:, None]), rotated.scale[0] ** 2
+    if box is None:
+        noise = terms.A[:, 0] / terms.n * unit
+        return VariancePosterior(np.exp(x), weight, noise, noise / np.exp(x), terms.n)
+    low, high = (p[:, 0] for p in _probabilities(terms, x, box))
+    p = 0.5 * (high + low) + 0.5 * (high - low) * _SCALE_NODES[:, None]
+    b = 0.5 * terms.A[:, 0] / gammaincinv(0.5 * terms.n, p)
+    noise = np.clip(b, *(limit[:, 0] for limit in box.noise_limits(x[:, None])[:2])).ravel() * unit
+    g = np.tile(np.exp(x), len(_SCALE_NODES))
+    weight = np.outer(0.5 * _SCALE_WEIGHTS, weight).ravel()
+    return VariancePosterior(g, weight, noise, noise / g, np.inf)
 
 
 def _single_node(solution, j):
@@ -362,7 +398,7 @@ def _quadrature(log_density, x_min, x_max, steepest):
         rough = (np.abs(fine - panels.area(peak)) > _PANEL_TOLERANCE * total).any(axis=1)
         done = done.joined(panels.select(~rough))
         panels = left.select(rough).joined(right.select(rough))
-        if not rough.any():
+        if not rough.any() or done.x.size + panels.x.size > _MAX_NODES:
             break
     done = done.joined(panels)
     order = np.argsort(done.x, axis=None)
@@ -416,6 +452,8 @@ class _Panels:
 
 def _inflate(scale_squared, dof):
     """Return the variance scale^2 nu/(nu-2) of Student-t; infinite for nu <= 2, and 0 for a scale of 0."""
+    if np.isinf(dof):
+        return scale_squared
     if dof > 2:
         return scale_squared * (dof / (dof - 2.0))
     return np.where(scale_squared == 0, 0.0, np.copysign(np.inf, scale_squared))

@@ -73,10 +73,10 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     inference : {"maximize", "integrate"}, default="maximize"
         What becomes of the variances. "maximize" takes those of the largest criterion as known.
         "integrate" averages over them: the prior is 1/signal_variance and flat in the logarithm of the
-        noise ratio, over the range that the spectrum resolves (bounds of a ``ConstantKernel`` and a
-        ``WhiteKernel`` limit this ratio only), and predictions are mixtures of Student-t distributions,
-        wider where few rows determine the variances. It needs ``criterion="evidence"``, no `priors` and
-        no fixed variance. Kernel parameters are in both cases those of the largest criterion.
+        noise ratio, over the range that the spectrum resolves and within the bounds of a ``ConstantKernel``
+        and a ``WhiteKernel``, and predictions are mixtures of Student-t distributions (of normal ones within
+        bounds), wider where few rows determine the variances. It needs ``criterion="evidence"``, no `priors`
+        and no fixed variance. Kernel parameters are in both cases those of the largest criterion.
     method : {"auto", "exact", "low_rank"}, default="auto"
         "exact" decomposes the kernel matrix. "low_rank" never forms it: O(n r^2) time and O(n r) memory by
         a pivoted Cholesky factor. "auto" is exact for small n; otherwise it takes a factor where one of

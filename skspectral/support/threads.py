@@ -83,8 +83,8 @@ class _Pool:
     num_threads: int
 
     def set(self, num_threads):
-        # From threadpoolctl 3.7 on, OpenBLAS listens only to the first thread that set a limit, until that one
-        # lets go. The last to leave need not be the first who came.
+        # New versions of threadpoolctl listen only to the first thread that set a limit, until that one lets
+        # go. The last to leave need not be the first who came.
         let_go = getattr(self.library, "clear_controlling_thread", lambda force: None)
         let_go(force=True)
         self.library.set_num_threads(num_threads)
