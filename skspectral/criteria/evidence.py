@@ -7,6 +7,7 @@ from .form import Terms, count_sum, energy_sum, in_blocks, shrinkage
 __all__ = [
     "evidence_gradient",
     "evidence_hessian",
+    "evidence_log_hessian",
     "evidence_sensitivity",
     "evidence_terms",
     "neg_two_log_evidence",
@@ -92,6 +93,21 @@ def evidence_hessian(rotated, noise_var, signal_var):
 
     noise_noise, noise_signal, signal_signal = moment(1.0), moment(s), moment(s**2)
     return _symmetric_2x2(noise_noise, noise_signal, signal_signal)
+
+
+def evidence_log_hessian(rotated, noise_var, signal_var):
+    """Return the second derivatives of `neg_two_log_evidence` by both logarithms, (m, 2, 2).
+
+    With a = noise_var/d and b = signal_var s/d, the first derivatives are sum (c - e/d) times a and b, and
+    the second ones sum (2 e/d - c) times a^2, ab and b^2, plus the first on the diagonal: no power of d,
+    which may be as small or large as the units of y.
+    """
+    d = _directions(rotated, noise_var, signal_var)[0]
+    shares = np.stack([noise_var / d, signal_var * rotated.s / d])
+    q, c = rotated.energy * (rotated.scale**2 / d[:, None]), rotated.count[:, None]
+    first = shares @ (c - q)
+    second = np.einsum("ir,jr,rm->mij", shares, shares, 2.0 * q - c)
+    return second + np.einsum("im,ij->mij", first, np.eye(2))
 
 
 def _directions(rotated, noise_var, signal_var):

@@ -172,7 +172,8 @@ def value_at(terms, b):
 
 def shrinkage(s, x, factor=1.0):
     """Return g/(factor s + g) at each x, shape (k, 1 or m, len(s)); 1 at x = inf."""
-    ratio = np.exp(-x)[..., None] * (factor * s)
+    largest = s.max(initial=0.0) or 1.0  # g may be as far from 1 as the eigenvalues are
+    ratio = np.exp(np.log(largest) - x)[..., None] * (factor * (s / largest))
     ratio += 1.0
     return np.divide(1.0, ratio, out=ratio)
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..criteria import CRITERIA, profile, value_at
 from ..linalg.rotated import Rotated
 from .tuning import TuningResult, minimize_each
-from .variances import VarianceBounds, VariancePrior, resolvable_ratios
+from .variances import VarianceBounds, VariancePrior, finite_ratio, resolvable_ratios
 
 __all__ = ["Tuned", "at_noise_ratio", "criterion_curve", "ratio_range", "search_range", "tune"]
 
@@ -123,7 +123,7 @@ def tune(rotated, criterion, bounds=None, *, shared=False, prior=None):
         part = rotated if len(varying) == m else rotated.select(varying)
         tuned = _tune_varying(part, criterion, bounds, shared, prior)
         x[varying], noise_var[varying], status[varying], n_evaluations[varying] = tuned
-    signal_var = noise_var / np.exp(x)
+    signal_var = finite_ratio(noise_var, np.exp(x))
     status[_active(noise_var, bounds.noise) | _active(signal_var, bounds.signal)] = "bound"
     if bounds.is_fixed:
         status[:] = "fixed"
@@ -266,7 +266,8 @@ def _with_results(rotated, criterion, noise_ratio, noise_var, status, n_evaluati
         TuningResult(str(st), float(g), float(value), int(count))
         for st, g, value, count in zip(status, noise_ratio, values, n_evaluations, strict=True)
     )
-    return Tuned(rotated, noise_ratio, noise_var, noise_var / noise_ratio, tuning, prior)
+    signal_var = finite_ratio(noise_var, noise_ratio)
+    return Tuned(rotated, noise_ratio, noise_var, signal_var, tuning, prior)
 
 
 def _value_at_variances(rotated, criterion, noise_ratio, noise_var):

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from ..criteria import CRITERIA, Box, profile
-from ..criteria.evidence import evidence_gradient, evidence_hessian
+from ..criteria.evidence import evidence_log_hessian
 from ..linalg.rotated import Rotated
 from ..support.intervals import check_coverage
 from .tuned import search_range, tune
@@ -146,7 +146,8 @@ def _standard_errors(best, bounds, j):
     se = np.where(at_limit, np.inf, 0.0)
     if not free.any():
         return *se.tolist(), 0.0
-    information = 0.5 * _log_hessian(best.rotated.select([j]), *variances)
+    standard = replace(best.rotated.select([j]), scale=np.ones(1))  # logarithms do not depend on units
+    information = 0.5 * evidence_log_hessian(standard, *(variances / best.rotated.scale[j] ** 2))[0]
     if free.all():
         return _invert(information)
     se[free] = np.sqrt(1.0 / np.maximum(np.diag(information)[free], _LEAST_INFORMATION))
@@ -157,18 +158,6 @@ def _is_held(value, interval):
     """Return whether a variance is fixed or sits on a bound that is not 0 or infinity."""
     low, high = interval
     return (low > 0 and value <= low * (1 + _SLACK)) or (np.isfinite(high) and value >= high * (1 - _SLACK))
-
-
-def _log_hessian(rotated, noise_var, signal_var):
-    """Return the second derivatives of -2 log p by (log noise_var, log signal_var) of one output, (2, 2).
-
-    In standardised units: derivatives by logarithms do not depend on units, and cubes do not overflow.
-    """
-    unit, standard = rotated.scale[0] ** 2, replace(rotated, scale=np.ones(1))
-    v = np.array([noise_var, signal_var]) / unit
-    hessian = evidence_hessian(standard, *v)[0, 0]
-    gradient = evidence_gradient(standard, *v)[0, 0]
-    return v[:, None] * hessian * v + np.diag(v * gradient)
 
 
 def _invert(information):
@@ -288,7 +277,8 @@ def _profile_intervals(region, bounds):
     x_low, x_high, at_min, at_max = region.ratio_ends(x_min, x_max)
     noise_free, pure_noise = at_min & is_limit[0], at_max & is_limit[1]
     noise, signal = _variance_ends(region, x_low, x_high, pure_noise)
-    noise, signal = unit * np.exp(noise), unit * np.exp(signal)
+    with np.errstate(over="ignore"):  # an end that is beyond all numbers is infinite
+        noise, signal = np.exp(np.log(unit) + noise), np.exp(np.log(unit) + signal)
     if region.rotated.s.any():
         noise[0] = np.where(noise_free, 0.0, noise[0])
     else:  # a kernel of zeros says nothing about the signal

@@ -8,7 +8,7 @@ from ..criteria import Box
 from ..criteria.form import Profile
 from .tuning import zoom
 
-__all__ = ["VarianceBounds", "VariancePrior", "resolvable_ratios"]
+__all__ = ["VarianceBounds", "VariancePrior", "finite_ratio", "resolvable_ratios"]
 
 # Above this ratio to the largest eigenvalue the fit differs from pure noise by less than a millionth.
 _LARGEST_RATIO = 1e6
@@ -17,6 +17,12 @@ _LARGEST_RATIO = 1e6
 _STEP = 1e-4
 # Looks that narrow log noise_var from half a unit down to rounding.
 _ZOOMS = 16
+
+
+def finite_ratio(noise_var, noise_ratio):
+    """Return the signal variance noise_var / noise_ratio, at most the largest number there is."""
+    with np.errstate(over="ignore"):
+        return np.minimum(noise_var / noise_ratio, np.finfo(np.float64).max)
 
 
 def resolvable_ratios(n, largest, resolution=0.0):

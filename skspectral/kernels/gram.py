@@ -87,7 +87,8 @@ class PairwiseGram(_OnRows):
         if length is not None:
             return evaluate(RBF(length), X, None if Z is X else Z)
         params = {name: value for name, value in self.params.items() if value is not None}
-        return pairwise_kernels(X, Z, metric=self.metric, filter_params=True, **params)
+        with np.errstate(over="ignore"):  # infinite entries are refused where they matter, with a message
+            return pairwise_kernels(X, Z, metric=self.metric, filter_params=True, **params)
 
     def diagonal(self, X):
         """Return the diagonal of K(X, X), in blocks."""

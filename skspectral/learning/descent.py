@@ -107,7 +107,7 @@ def _newton_direction(B, gradient, free):
     b, V = np.linalg.eigh(B[np.ix_(free, free)])
     b = np.maximum(b, _FLATTEST * b[-1])
     direction[free] = -V @ (V.T @ gradient[free] / b)
-    return direction * min(1.0, _MAX_STEP / np.abs(direction).max())
+    return direction * min(1.0, _MAX_STEP / max(np.abs(direction).max(), _MAX_STEP))
 
 
 def _line_search(objective, x, value, gradient, direction, lower, upper):

@@ -24,7 +24,7 @@ import numpy as np
 from ..criteria import profile
 from ..criteria.form import Terms
 from ..inference.tuned import tune
-from ..inference.variances import resolvable_ratios
+from ..inference.variances import finite_ratio, resolvable_ratios
 from ..kernels.algebra import contract, evaluate
 from ..linalg.factor_terms import FactorTerms
 from ..linalg.resolvent import Resolvent
@@ -216,7 +216,7 @@ class ResolventObjective:
         if not np.isfinite(at_x.f[0, 0]):
             return Evaluation.undefined(variables)
         value, slope = self.task.with_prior(theta, at_x.f[0, 0], slope)
-        gradient, variances = np.append(slope, at_x.f1[0, 0]), (noise_var, noise_var / g)
+        gradient, variances = np.append(slope, at_x.f1[0, 0]), (noise_var, finite_ratio(noise_var, g))
         if factor is None:
             return Evaluation(value, gradient, variances)
         return Evaluation(value, gradient, variances, factor.rank, _OFF_BY_OF_FACTORS)

@@ -123,7 +123,7 @@ class Spectrum:
             )
         rows = Rows.make(len(K), basis, sample_weight)
         KQ = rows.project(K)
-        size = np.linalg.norm(K)
+        size = _norm(K)
         if rows.n_mean:
             add_outer(K, (2.0 * size or 1.0) * rows.Q, rows.Q)
         whole = rows.present.all()
@@ -132,7 +132,7 @@ class Spectrum:
         s, V = eigh(block.T, overwrite_a=True, driver="evd", check_finite=False)
         s, V = s[: len(s) - rows.n_mean], V[:, : len(s) - rows.n_mean]
         s = s if size > 0 else np.zeros_like(s)
-        bound = max(s.max(initial=0.0), 0.0) + np.linalg.norm(rows.Q.T @ KQ)  # on the spectrum of K
+        bound = max(s.max(initial=0.0), 0.0) + _norm(rows.Q.T @ KQ)  # on the spectrum of K
         resolution = _resolution(s, bound, len(block), precision, size)
         U = V if whole else _scatter_rows(V, rows.present)
         return cls(np.where(s > resolution, s, 0.0), U, resolution, rows, KQ)
@@ -166,7 +166,7 @@ class Spectrum:
         QPhi = rows.Q.T @ Phi
         KQ = Phi @ QPhi.T
         vectors, root_s, loadings = left_singular(both, rows.n_mean, by_squares=not is_exact)
-        n, mean_size = int(rows.present.sum()), np.linalg.norm(QPhi)
+        n, mean_size = int(rows.present.sum()), _norm(QPhi)
         largest = root_s.max(initial=0.0)
         # Singular values resolve down to n eps relative to the largest, eigenvalues to its square:
         # the noise floor of the eigenvalues is far below that of a dense K, and of squares.
@@ -214,7 +214,7 @@ class Spectrum:
     def resolution_sensitivity(self):
         """Return d log(resolution)/dK = (uu' + QMQ'/|M|)/(s_max + |M|), M = Q'KQ, u the last of U, (n, n)."""
         Q, M = self.rows.Q, self.rows.Q.T @ self.KQ
-        size = np.linalg.norm(M)
+        size = _norm(M)
         lead = np.column_stack([self.dense_U[:, -1], Q @ (M / (size or 1.0))])
         return lead @ np.column_stack([self.dense_U[:, -1], Q]).T / (self.s[-1] + size)
 
@@ -306,6 +306,14 @@ def _own_copy(K, overwrite_K):
     """Return K as a C-ordered float64 array whose memory may be used: K itself if that is allowed."""
     own = np.ascontiguousarray(K, dtype=np.float64)
     return own.copy() if not overwrite_K and np.may_share_memory(own, K) else own
+
+
+def _norm(A):
+    """Return the Frobenius norm, safe from overflow and underflow of squares."""
+    largest = max(A.max(initial=0.0), -A.min(initial=0.0))
+    if 1e-140 < largest < 1e140:
+        return np.linalg.norm(A)
+    return largest * np.linalg.norm(A / largest) if largest > 0 else 0.0
 
 
 def _divided(dual, root):
