@@ -24,6 +24,7 @@ from skspectral.likelihoods import (
     quadrature,
 )
 from skspectral.likelihoods.location_scale import LocationScale
+from skspectral.likelihoods.student_t import _digamma_gap
 
 LEARN_DOF = {"dof_bounds": (0.5, 100.0)}
 NOISES = {
@@ -226,6 +227,12 @@ def test_many_degrees_of_freedom_are_not_lost_in_rounding():
     assert np.allclose(values[0], values[1], rtol=2e-5)
 
 
+def test_the_series_of_many_degrees_of_freedom_continues_the_formula():
+    gap = special.digamma(501.0) - special.digamma(500.5) - 1 / 1001.0
+    assert _digamma_gap(1001.0) == pytest.approx(gap, rel=1e-7)
+    assert _digamma_gap(4.0) == pytest.approx(special.digamma(2.5) - special.digamma(2.0) - 0.25, rel=1e-14)
+
+
 @each_scalar
 def test_curvature_is_positive_exactly_where_log_concave(name):
     likelihood = SCALAR[name]
@@ -264,6 +271,41 @@ def test_steps_of_a_likelihood_of_ones_own_never_use_negative_curvature():
 
     f = np.linspace(-5, 5, 11)
     assert np.array_equal(Wavy().step_curvature(0.0, f), np.maximum(np.sin(f), 0.0))
+
+
+def laplace_evidence(likelihood, y, K):
+    """Return the mode of p(y|f) N(f; 0, K), its covariance and Laplace's log evidence, by dense algebra."""
+    f, n = np.zeros(len(y)), len(y)
+    for step in range(400):
+        parts = likelihood.derivatives(y, f)
+        W = likelihood.step_curvature(y, f) if step < 200 else parts.curvature
+        previous, f = f, K @ np.linalg.solve(np.eye(n) + W[:, None] * K, W * f + parts.first)
+        if step > 200 and np.abs(f - previous).max() < 1e-14:
+            break
+    W = likelihood.derivatives(y, f).curvature
+    B = np.eye(n) + W[:, None] * K
+    psi = likelihood.log_density(y, f).sum() - 0.5 * f @ np.linalg.solve(K, f)
+    return f, K @ np.linalg.inv(B), psi - 0.5 * np.linalg.slogdet(B)[1]
+
+
+@pytest.mark.parametrize("name", ["gaussian", "student_t", "laplace", "huber"])
+def test_derivatives_by_parameters_give_the_gradient_of_laplaces_evidence(name):
+    """dL/de = sum d log p/de + 1/2 sum V_ii d^3 log p/(df^2 de) + t'V d^2 log p/(df de)."""
+    rng = np.random.default_rng(8)
+    x = np.linspace(0, 3, 10)
+    K = 2.0 * np.exp(-0.5 * (x[:, None] - x) ** 2) + 1e-4 * np.eye(10)
+    y = np.sin(2 * x) + 0.4 * rng.standard_t(3, size=10)
+    likelihood = NOISES[name]
+    f, V, _ = laplace_evidence(likelihood, y, K)
+    by_theta, third = likelihood.parameter_derivatives(y, f), likelihood.derivatives(y, f).third
+    t = 0.5 * np.diag(V) * third
+    gradient = by_theta.value.sum(1) + 0.5 * by_theta.second @ np.diag(V) + by_theta.first @ (V @ t)
+    for i, unit in enumerate(np.eye(len(likelihood.names))):
+
+        def evidence(step, unit=unit):
+            return laplace_evidence(likelihood.with_theta(likelihood.theta + step * unit), y, K)[2]
+
+        assert gradient[i] == pytest.approx(slope(evidence, 0.0), rel=1e-7, abs=1e-8)
 
 
 # ---------------------------------------------------------------------- y given a normal f
@@ -342,6 +384,7 @@ def test_conditional_variance_is_the_integral_of_the_squared_residual(name):
     if name == "cauchy":
         assert np.all(np.isinf(likelihood.conditional_variance(np.zeros(3))))
         assert np.isinf(StudentT(1.0, dof=2.0).noise_variance())
+        assert StudentT(1.0, dof=2.5).noise_variance() == pytest.approx(5.0)
         return
     points, weights = np.polynomial.legendre.leggauss(30)
     edges = np.concatenate(
@@ -382,6 +425,15 @@ def test_quantiles_without_uncertainty_are_those_of_scipy():
         Bernoulli(): stats.bernoulli.ppf(level, special.expit(3.0)),
     }.items():
         assert np.allclose(likelihood.predictive_quantile(level, 3.0, 0.0), expected, rtol=1e-9), likelihood
+
+
+@pytest.mark.parametrize("size", [1e-60, 1.0, 1e60])
+def test_quantiles_keep_their_digits_in_any_unit_even_without_a_variance(size):
+    level, var = np.array([0.2, 0.6, 0.999]), 0.7
+    for name in ("cauchy", "student_t", "huber"):
+        unit, here = NOISES[name].in_units(1 / size), NOISES[name].predictive_quantile(level, 0.0, var)
+        moved = unit.predictive_quantile(level, 0.0, var * size**2)
+        assert np.allclose(moved / size, here, rtol=1e-11)
 
 
 def test_an_outlier_far_in_a_light_tail_has_a_finite_log_density():
@@ -450,6 +502,13 @@ def test_draws_follow_the_distribution(name):
     assert np.abs(share - likelihood.cdf(grid, 0.3)).max() < 0.012  # Kolmogorov-Smirnov at about 0.6 %
     assert np.array_equal(draws, likelihood.sample(f, np.random.default_rng(5)))
     assert likelihood.sample(np.zeros((3, 2)), np.random.default_rng(0)).shape == (3, 2)
+
+
+@pytest.mark.parametrize("smoothing", [0.5, 2.0, 6.0])
+def test_draws_of_a_round_tip_have_the_variance(smoothing):
+    likelihood = Laplace(1.0, smoothing=smoothing)
+    draws = likelihood.sample(np.zeros(100_000), np.random.default_rng(4))
+    assert np.var(draws) == pytest.approx(likelihood.noise_variance(), rel=0.02)
 
 
 def test_draws_of_a_sharp_tip_do_not_underflow():
@@ -673,6 +732,8 @@ def test_predictions_of_classes(rng):
     assert np.allclose(likelihood.predictive_log_density(y, mean, var), np.log(P[np.arange(6), y]))
     certain = likelihood.predictive_log_density(y, 500.0 * mean, np.zeros((6, 1)))
     assert np.allclose(certain, likelihood.log_density(y, 500.0 * mean), rtol=1e-8)
+    far = likelihood.probabilities(np.array([[0.0, 1e3, -1e3]]), np.array([[1e4, 1e4, 0.0]]))
+    assert np.allclose(far, [[0.0, 1.0, 0.0]], atol=1e-11)
     for refused in (likelihood.cdf, likelihood.predictive_quantile, likelihood.predictive_cdf):
         with pytest.raises(NotImplementedError, match="no order"):
             refused(0.5, *(mean, var)[: refused.__code__.co_argcount - 2])
@@ -795,6 +856,13 @@ def test_parameters_are_part_of_the_value():
         repr(Laplace(np.float64(1.0), scale_bounds="fixed"))
         == "Laplace(scale=1.0, smoothing=0.5, scale_bounds='fixed')"
     )
+
+
+def test_defaults():
+    assert StudentT() == StudentT(None, 4.0, None, "fixed")
+    assert Laplace() == Laplace(None, 0.5, None)
+    assert Huber() == Huber(None, 1.345, 0.15, None)
+    assert Bernoulli() == Bernoulli("logistic")
 
 
 def test_likelihoods_by_name():

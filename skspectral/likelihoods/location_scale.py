@@ -149,6 +149,10 @@ class LocationScale(Likelihood):
         """Return var + scale^2 var(r), exactly."""
         return var + np.full(np.shape(mean), self.noise_scale**2 * self.noise_variance())
 
+    def predictive_spread(self, mean, var):
+        """Return (var + scale^2)^(1/2), also where the variance of y is infinite."""
+        return np.hypot(np.sqrt(var), np.full(np.shape(mean), self.noise_scale))
+
     def predictive_cdf(self, y, mean, var):
         """Return P(Y <= y): the noise and the normal added, averaged over the narrower of the two."""
         sd = np.sqrt(var) / self.noise_scale

@@ -209,6 +209,11 @@ class Likelihood:
             lambda f, centre: (self.conditional_mean(f) - centre) ** 2, mean, var, centre
         )
 
+    def predictive_spread(self, mean, var):
+        """Return a positive finite width of the distribution of y: the first step in search of quantiles."""
+        spread = np.sqrt(self.predictive_variance(mean, var))
+        return np.where((spread > 0) & np.isfinite(spread), spread, 1.0)
+
     def predictive_cdf(self, y, mean, var):
         """Return P(Y <= y) for f ~ N(mean, var)."""
         return _over_latent(lambda f, y: self.cdf(y, f), mean, var, y)
@@ -234,8 +239,7 @@ class Likelihood:
         """
         level, mean, var = np.broadcast_arrays(check_level(level), mean, var)
         centre = self.predictive_mean(mean, var)
-        step = np.sqrt(self.predictive_variance(mean, var))
-        step = np.where((step > 0) & np.isfinite(step), step, 1.0)
+        step = self.predictive_spread(mean, var)
 
         def cdf(y):
             return self.predictive_cdf(y, mean, var)

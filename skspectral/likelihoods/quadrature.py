@@ -128,7 +128,7 @@ class Noise:
         """Return z of the largest log_noise(x - sd z) - z^2/2, the noise a parabola through three points."""
         h = 0.5 * self.width
         left, middle, right = log_noise(x - h), log_noise(x), log_noise(x + h)
-        with np.errstate(invalid="ignore"):  # -inf where a distribution function underflowed
+        with np.errstate(invalid="ignore", over="ignore"):  # the tail of a distribution function is 0
             slope, bend = (right - left) / (2.0 * h), (right - 2.0 * middle + left) / h**2
             c = -sd * slope / (1.0 + sd**2 * np.maximum(-bend, 0.0))
         return np.where(np.isfinite(c), c, 0.0)
