@@ -157,7 +157,7 @@ def test_too_many_length_scales_are_counted():
         SpectralGPRegressor(RBF([1.0, 1.0, 1.0])),
         SpectralKernelRidge(kernel=RBF([1.0, 1.0, 1.0])),
     ):
-        with pytest.raises(ValueError, match=r"3 length scales, but the inputs have 2 column"):
+        with pytest.raises(ValueError, match=r"length_scale has 3 entries but the kernel sees 2 columns"):
             model.fit(X, y)
 
 

@@ -7,7 +7,17 @@ For any smooth function F of a kernel matrix K(X, Z) with G = dF/dK, `contract` 
 in scikit-learn's log parametrisation. For k = rho(|z_i - z_j|^2) with z = x / length_scale and W = G * w,
 w the common weight of all directions, the sums over pairs of W_ij (z_ik - z_jk)^2 of all inputs k come
 from one product W Z: O(n^2 p) time and no array larger than K. Sums, products and powers follow by the
-chain rule; a kernel without a rule of its own falls back on scikit-learn's ``eval_gradient``.
+chain rule.
+
+A kernel class joins in by defining either or both of two methods, and this file need not know it:
+
+``_evaluate(X, Z)``
+    Return a fresh K(X, Z), or K(X, X) for Z=None.
+``_contract(G, X, Z)``
+    Return sum_ij G_ij dK_ij/dtheta for its free parameters in their order.
+
+Methods of a kernel that is made of others call `evaluate`, `contract` and `contract_diagonal` for those. A
+kernel with neither rule nor method falls back on scikit-learn's ``eval_gradient``.
 """
 
 import numpy as np
@@ -25,20 +35,25 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-__all__ = ["contract", "evaluate"]
+__all__ = ["contract", "contract_diagonal", "evaluate", "in_order"]
 
 # Step of the central difference for kernels of which only values are known.
 _STEP = 1e-5
 # Half squared lengths beyond which the rounding of |a|^2 + |b|^2 - 2ab, about eps times them, would be seen.
 _CANCELLING = 5e4
+# Rows whose kernel among themselves is made to read off the derivatives of its diagonal.
+_DIAGONAL_BLOCK = 64
 
 
 def evaluate(kernel, X, Z=None):
     """Return a fresh K(X, Z), or K(X, X) for Z=None.
 
     Functions of the squared distance are built by one GEMM and in place (from differences where the inputs
-    span hundreds of length scales); everything else is scikit-learn's own.
+    span hundreds of length scales), and a kernel may have a method of its own; everything else is
+    scikit-learn's own.
     """
+    if hasattr(kernel, "_evaluate"):
+        return kernel._evaluate(X, Z)
     if type(kernel) is Sum:
         K = evaluate(kernel.k1, X, Z)
         return np.add(K, evaluate(kernel.k2, X, Z), out=K)
@@ -72,6 +87,8 @@ def contract(kernel, G, X, Z=None):
     """
     if kernel.n_dims == 0:
         return np.empty(0)
+    if hasattr(kernel, "_contract"):
+        return kernel._contract(G, X, Z)
     if type(kernel) is Sum:
         return np.concatenate([contract(k, G, X, Z) for k in (kernel.k1, kernel.k2)])
     if type(kernel) is Product:
@@ -84,8 +101,32 @@ def contract(kernel, G, X, Z=None):
     rule = _rule(kernel)
     if rule is None:
         return _contract_without_rule(kernel, G, X, Z)
-    slopes = rule(kernel, G, X, Z)
-    return np.concatenate([np.atleast_1d(slopes[h.name]) for h in kernel.hyperparameters if not h.fixed])
+    return in_order(kernel, rule(kernel, G, X, Z))
+
+
+def contract_diagonal(kernel, g, X):
+    """Return sum_i g_i dk(x_i, x_i)/dtheta: the contraction with a diagonal G, in blocks of rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Any sklearn kernel.
+    g : ndarray of shape (n,)
+        Weights.
+    X : ndarray
+        Inputs.
+    """
+    slope = np.zeros(kernel.n_dims)
+    for i in range(0, len(g), _DIAGONAL_BLOCK):
+        rows = slice(i, i + _DIAGONAL_BLOCK)
+        slope += contract(kernel, np.diag(g[rows]), X[rows])
+    return slope
+
+
+def in_order(kernel, slopes):
+    """Return derivatives that are given by names of parameters as theta has them: the free ones, in order."""
+    free = [np.atleast_1d(slopes[h.name]) for h in kernel.hyperparameters if not h.fixed]
+    return np.concatenate([np.empty(0), *free])
 
 
 def _rule(kernel):
@@ -105,9 +146,20 @@ def _scaled(K, factor):
     return K
 
 
+def _rows(X, length_scale):
+    """Return inputs as rows of float64, checked to have as many columns as there are length scales."""
+    X = np.atleast_2d(np.asarray(X, dtype=np.float64))
+    if np.size(length_scale) not in (1, X.shape[1]):
+        raise ValueError(
+            f"length_scale has {np.size(length_scale)} entries but the kernel sees {X.shape[1]} columns. "
+            "Pass one number, or one for each column."
+        )
+    return X
+
+
 def _half_squared_distances(length_scale, X, Z=None):
     """Return |x_i - z_j|^2 / 2 in units of the length scale, non-negative."""
-    _check_lengths(length_scale, X)
+    X, Z = _rows(X, length_scale), None if Z is None else _rows(Z, length_scale)
     # Small coordinates: less cancellation in |a|^2 + |b|^2 - 2ab. Of Z, so that each row of the result
     # depends on its own x only.
     centre = (X if Z is None else Z).mean(axis=0)
@@ -124,16 +176,6 @@ def _half_squared_distances(length_scale, X, Z=None):
     if Z is None:
         np.fill_diagonal(D, 0.0)
     return D
-
-
-def _check_lengths(length_scale, X):
-    """Refuse length scales that are neither one nor one for each input."""
-    n_lengths = np.size(length_scale)
-    if n_lengths not in (1, X.shape[1]):
-        raise ValueError(
-            f"The kernel has {n_lengths} length scales, but the inputs have {X.shape[1]} column(s). Pass one "
-            "length scale, or one for each column."
-        )
 
 
 def _direction_sums(W, length_scale, X, Z=None):
