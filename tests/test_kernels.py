@@ -26,6 +26,7 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.gaussian_process.tests import test_kernels as sklearn_checks
 
 from skspectral import KernelSearchCV, SpectralGPRegressor
+from skspectral.decomposition import sharing
 from skspectral.kernels import (
     Columns,
     Exponential,
@@ -911,8 +912,6 @@ def test_a_process_on_objects_predicts_what_it_has_seen(kernel, kind, method, rn
 
 
 def test_searches_over_kernels_on_sets_share_decompositions(baskets, monkeypatch):
-    from skspectral.models import gaussian_process
-
     X, y = baskets
     calls = []
 
@@ -920,8 +919,8 @@ def test_searches_over_kernels_on_sets_share_decompositions(baskets, monkeypatch
         calls.append(args)
         return original(*args, **kwargs)
 
-    original = gaussian_process.decompose
-    monkeypatch.setattr(gaussian_process, "decompose", counted)
+    original = sharing.decompose
+    monkeypatch.setattr(sharing, "decompose", counted)
     grid = {"kernel__base": [1.1, 1.5, 2.0], "criterion": ["evidence", "loo"]}
     model = SpectralGPRegressor(SetKernel(), optimizer=None)
     search = KernelSearchCV(model, grid, cv=2, refit=False).fit(X, y)
