@@ -564,3 +564,18 @@ def test_the_smallest_noise_moves_with_the_kernel_matrix():
     expected = (log_bound(h) - log_bound(-h)) / (2 * h)
     slope = np.vdot(Spectrum.from_gram(K, F).resolution_sensitivity(), direction)
     assert slope == pytest.approx(expected, rel=1e-7)
+
+
+def test_steps_by_factors_stay_above_the_rounding_of_their_gram_matrix():
+    bounds = RBF(1.0).bounds
+    by_matrix, by_factor = (ResolventObjective(task(RBF(1.0), plan=Plan(m))) for m in ("exact", "low_rank"))
+    (low, high), (low_of_factors, high_of_factors) = by_matrix.box(bounds), by_factor.box(bounds)
+    assert low_of_factors[-1] - low[-1] == pytest.approx(np.log(100.0))
+    assert np.array_equal(high, high_of_factors)
+    # there, data without noise still have a likelihood
+    X = np.linspace(0, 6, 30)[:, None]
+    exact_fit = Task(Data(X, np.sin(X)), RBF(1.0), CRITERIA["evidence"], plan=Plan("low_rank"))
+    objective = ResolventObjective(exact_fit)
+    at_limit = objective(np.append(0.0, objective.box(bounds)[0][-1]))
+    assert np.isfinite(at_limit.value)
+    assert np.isfinite(at_limit.gradient).all()

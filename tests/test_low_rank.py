@@ -749,3 +749,34 @@ def test_leave_one_out_spreads_do_not_count_white_noise_twice():
         for method in ("exact", "low_rank")
     )
     assert close(low, exact, 1e-2)
+
+
+# ---- what the certificate is made of
+
+
+def certified_parts(seed=0, n=60, rank=12):
+    X, Y = smooth(seed, n=n, m=2)
+    problem = problem_of(KERNELS["rbf"], X, Y, None, intercept=True)
+    factor = factors.pivoted_cholesky(problem.gram, X, rank=rank)
+    spectrum = Spectrum.from_factor(factor.Phi, problem.data.basis)
+    return problem, factor, solve(spectrum.rotate(Y), CRITERIA["evidence"])
+
+
+def test_the_missed_energy_is_that_of_the_dual_coefficients():
+    problem, factor, solution = certified_parts()
+    E = problem.gram.square(problem.data.X) - factor.Phi @ factor.Phi.T
+    w = solution.dual / solution.rotated.scale
+    expected = np.einsum("im,ij,jm->m", w, E, w)
+    missed = certificate.missed_energy(solution, problem, factor)
+    assert (missed >= expected * (1 - 1e-10)).all()
+    assert missed == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_look_at_the_kernel_never_widens_the_bounds():
+    _, factor, solution = certified_parts()
+    by_trace = certificate.evidence_bounds(solution, factor.tau)
+    useless = certificate.evidence_bounds(solution, factor.tau, missed=np.full(2, 1e9))
+    assert np.array_equal(by_trace, useless)
+    useful = certificate.evidence_bounds(solution, factor.tau, missed=np.zeros(2))
+    assert (useful[1] < by_trace[1]).all()
+    assert np.array_equal(useful[0], by_trace[0])

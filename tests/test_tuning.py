@@ -317,3 +317,20 @@ def test_every_criterion_keeps_to_the_box(name, bounds):
     for b, l in zip(solution.noise_var, solution.signal_var, strict=True):
         assert inside(b, bounds.noise)
         assert inside(l, bounds.signal)
+
+
+def test_evaluations_are_counted():
+    """A grid of 21 points, the point beyond it, and the refinement of the one bracket."""
+    points = []
+
+    def objective(x, outputs):
+        points.append(len(x))
+        shape = np.broadcast_shapes(x.shape, (1, len(outputs)))
+        value = np.where(np.isinf(x), 1e6, (np.where(np.isinf(x), 0.0, x) - 0.1234) ** 2)
+        slope = np.where(np.isinf(x), 0.0, 2 * (np.where(np.isinf(x), 0.0, x) - 0.1234))
+        return tuple(np.broadcast_to(v, shape) for v in (value, slope, np.full_like(value, 2.0)))
+
+    found = minimize_each(objective, 1, -2.5, 2.5)
+    assert points[0] == 21
+    assert found.n_evaluations[0] == sum(points)
+    assert found.x[0] == pytest.approx(0.1234, abs=1e-9)
