@@ -999,3 +999,16 @@ def test_learning_keeps_away_from_parameters_that_overflow(rng):
     assert seen[0] == np.inf
     assert np.isfinite(seen[1])
     assert gp.score(X, y) > 0.8
+
+
+def test_a_process_finds_columns_by_the_names_of_a_table(rng):
+    X, y = additive_data(rng)
+    frame = pd.DataFrame(X, columns=["east", "north", "depth"])
+    named = Columns(RBF(1.0), ["east"]) + Columns(RBF(1.0), ["north"])
+    placed = Columns(RBF(1.0), [0]) + Columns(RBF(1.0), [1])
+    by_name = SpectralGPRegressor(named, optimizer=None).fit(frame, y)
+    by_place = SpectralGPRegressor(placed, optimizer=None).fit(X, y)
+    assert np.array_equal(by_name.predict(frame), by_place.predict(X))
+    assert by_name.kernel is named
+    with pytest.raises(ValueError, match="west"):
+        SpectralGPRegressor(Columns(RBF(), ["west"])).fit(frame, y)

@@ -17,6 +17,7 @@ from ..decomposition.sharing import decompose_shared
 from ..inference.averaging import check_integrable, integrate_variances
 from ..inference.solution import warn_of_vanished_noise
 from ..inference.variances import VarianceBounds
+from ..kernels.columns import resolve_columns
 from ..kernels.gram import make_gram
 from ..kernels.parts import default_kernel, parameter_names, split_kernel
 from ..learning.descent import lbfgs
@@ -493,7 +494,8 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             return self.kernel, VarianceBounds(), None
         if self.kernel is None:
             return default_kernel(X, weight), VarianceBounds(), None
-        parts = split_kernel(clone(self.kernel))
+        names = getattr(self, "feature_names_in_", None)
+        parts = split_kernel(clone(self.kernel) if names is None else resolve_columns(self.kernel, names))
         ratio = parts.noise_start / parts.signal_start if parts.noise_start and parts.signal_start else None
         return parts.core, VarianceBounds(parts.noise_bounds, parts.signal_bounds), ratio
 
