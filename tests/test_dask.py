@@ -175,6 +175,7 @@ def die_once(block, marker, block_info=None):
 cluster_noise = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
 
+@pytest.mark.slow
 @cluster_noise
 @pytest.mark.parametrize("landmarks", ["given", "chosen"])
 def test_a_cluster_gives_the_model_of_memory(client, landmarks):
@@ -187,6 +188,7 @@ def test_a_cluster_gives_the_model_of_memory(client, landmarks):
     assert close(found.predict(lazy[0]).compute(), found.predict(X), 1e-12)
 
 
+@pytest.mark.slow
 @cluster_noise
 def test_a_worker_that_dies_loses_nothing(client, tmp_path):
     X, y = smooth(9, n=2000)
@@ -206,6 +208,7 @@ def test_it_tells_how_far_the_blocks_are(capsys):
     assert close(told.predict(X), silent.predict(X), 1e-10)
 
 
+@pytest.mark.slow
 def test_small_blocks_are_sampled_until_there_are_enough_rows():
     X, y = smooth(8, n=2000)
     weight = np.zeros(2000)

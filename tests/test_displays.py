@@ -464,6 +464,7 @@ def test_search_leaves_failed_candidates_blank(motorcycle, tmp_path):
 # --- all -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_displays_draw_on_given_axes_and_again(gp, ridge, motorcycle, tmp_path):
     search = KernelSearchCV(SpectralKernelRidge(), {"gamma": [0.01, 0.1, 1.0]}).fit(*motorcycle)
     figure, axes = plt.subplots(2, 3, figsize=(14, 8), layout="constrained")
@@ -483,6 +484,7 @@ def test_displays_draw_on_given_axes_and_again(gp, ridge, motorcycle, tmp_path):
         assert display.figure_ is not figure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
 def test_extremes_are_drawn(scale, tmp_path):
     X = np.linspace(0, 5, 30)[:, None]

@@ -60,6 +60,7 @@ def test_scikit_learn_agrees_at_the_tuned_variances(seed):
     assert close(ours.predict(X_new, return_cov=True)[1], theirs.predict(X_new, return_cov=True)[1], rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("seed", range(20))
 def test_no_search_over_the_two_variances_is_better(seed):

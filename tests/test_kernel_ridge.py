@@ -168,6 +168,7 @@ def test_a_common_factor_of_the_weights_changes_no_prediction(kernel, criterion,
     assert np.allclose(scaled.log_evidence_, plain.log_evidence_ + constant, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")  # samples that hardly need one length
 def test_bagging_by_weights_is_no_worse_than_a_single_ridge():
     X, y = load_diabetes(return_X_y=True)

@@ -287,6 +287,7 @@ def test_noise_of_elements_is_divided_among_them():
     assert np.allclose(white, np.diag([0.3, 0.6]))
 
 
+@pytest.mark.slow
 @each_case_and_noise
 @given(n=st.integers(2, 25), seed=st.integers(0, 10**6))
 def test_matrices_are_positive_semi_definite_at_any_parameters(case, n, seed):

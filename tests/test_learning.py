@@ -127,6 +127,7 @@ def test_factors_of_low_rank_give_the_dense_objective_and_gradient(m, intercept,
     assert np.allclose(by_factor.gradient, by_matrix.gradient, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_gradient_with_priors():
     priors = {
         "theta_prior": None,
@@ -180,16 +181,19 @@ def gains_over_sklearn(seeds, n_restarts, rows=(100, 400)):
     return np.array(gains)
 
 
+@pytest.mark.slow
 def test_learned_likelihood_is_not_below_scikit_learns():
     gains = gains_over_sklearn(range(20), n_restarts=0)
     assert gains.min() > -1e-3
     assert (gains > 1e-6).sum() >= (gains < -1e-6).sum()
 
 
+@pytest.mark.slow
 def test_learned_likelihood_is_not_below_scikit_learns_where_few_rows_come_first():
     assert gains_over_sklearn(range(3), n_restarts=0, rows=(620, 1100)).min() > -1e-3
 
 
+@pytest.mark.slow
 def test_learned_likelihood_with_restarts_is_not_below_scikit_learns():
     gains = gains_over_sklearn([1, 3, 8, 11, 12, 14], n_restarts=5)
     assert gains.min() > -1e-3
@@ -307,6 +311,7 @@ def test_priors_pull_parameters_and_variances():
     assert pulled.noise_variance_ == pytest.approx(10 * free.noise_variance_, rel=1e-2)
 
 
+@pytest.mark.slow
 def test_penalised_variances_match_a_two_dimensional_search():
     X, Y = data(n=30)
     y = Y[:, 0]
@@ -360,6 +365,7 @@ def test_verbose_prints_a_line_for_every_step(capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "low_rank"])
 def test_constant_outputs_have_no_part_in_learning(method):
     X, y = smooth(7, n=1500)
@@ -373,6 +379,7 @@ def test_constant_outputs_have_no_part_in_learning(method):
     assert only.noise_variance_ == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "low_rank"])
 def test_a_rank_may_exceed_the_rows_that_come_first(method):
     X, y = smooth(8, n=700)
@@ -394,6 +401,7 @@ def test_factors_know_the_slope_of_white_noise_inside_a_kernel():
     assert low.kernel_.theta == pytest.approx(exact.kernel_.theta, abs=0.05)
 
 
+@pytest.mark.slow
 def test_few_rows_may_have_nothing_to_learn_from(monkeypatch):
     X = np.random.default_rng(0).uniform(-2, 2, (700, 1))
     y = np.sin(3 * X[:, 0])
@@ -439,6 +447,7 @@ class MinusDistance(StationaryKernelMixin, Kernel):
         return np.zeros(len(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [100, 1050])
 def test_kernels_that_are_definite_outside_the_mean_are_learned_at_any_n(n):
     rng = np.random.default_rng(0)
@@ -468,6 +477,7 @@ def test_steps_of_learning_do_not_warn_of_what_the_end_may_not_have():
     assert sum(warning.category is DegenerateCriterionWarning for warning in caught) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "low_rank"])
 def test_the_likelihood_at_a_theta_and_its_gradient_know_no_priors(method):
     X, y = smooth(6, n=80)

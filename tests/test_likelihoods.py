@@ -314,6 +314,7 @@ SDS = (0.0, 0.02, 0.2, 0.5, 0.9, 1.1, 3.0, 20.0)
 AWAY = (0.0, 0.4, 1.0, 2.5, 6.0, 12.0, 40.0, 150.0)
 
 
+@pytest.mark.slow
 @each_noise
 def test_noise_added_to_a_normal_against_dense_integration(name):
     likelihood = NOISES[name]
@@ -354,6 +355,7 @@ def test_distribution_functions_are_integrals_of_densities(name):
     assert 0 < likelihood.cdf(far, 0.0) < 0.02
 
 
+@pytest.mark.slow
 @each_scalar
 @given(
     mean=st.floats(-3.0, 3.0),
@@ -490,6 +492,7 @@ def test_counts_with_an_uncertain_rate_against_dense_integration(mean, sd):
             assert got == pytest.approx(np.log(density), abs=1e-5)
 
 
+@pytest.mark.slow
 @each_scalar
 def test_draws_follow_the_distribution(name):
     likelihood, n = SCALAR[name], 20000

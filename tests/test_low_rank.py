@@ -298,6 +298,7 @@ def test_a_factor_at_rounding_gives_the_exact_answer(p, weights, m, monkeypatch)
     assert np.allclose(low.evidence_bounds_, value, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [1, 3])
 def test_three_thousand_rows_at_rounding_equal_the_exact_answer(p, monkeypatch):
     monkeypatch.setattr(decompose, "_FIRST_TAU_SHARE", 1e-12)
@@ -458,6 +459,7 @@ def test_memory_is_short_where_lapack_cannot_count():
     assert not plan._fits_in_memory(50_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [None, 2])
 def test_learned_lengths_are_those_of_the_exact_route(m):
     X, y = smooth(19, n=400, p=2, m=m, noise=0.2)
@@ -592,6 +594,7 @@ def test_extremes_are_answered(X, y, kernel):
         assert not np.isnan(values).any()
 
 
+@pytest.mark.slow
 def test_a_signal_that_the_pilot_misses_is_found():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (3000, 1))
@@ -696,6 +699,7 @@ def test_an_indefinite_matrix_is_refused_by_every_method(smooth_matrix, method):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["gcv", "posterior"])
 @pytest.mark.filterwarnings("ignore::skspectral.DegenerateCriterionWarning")
 def test_auto_approximates_for_the_evidence_only(criterion):

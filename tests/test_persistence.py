@@ -15,6 +15,7 @@ import pytest
 import skops.io
 from sklearn import config_context
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -77,6 +78,7 @@ for file in pathlib.Path(sys.argv[2]).glob("*.model"):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["pickle", "joblib"])
 def test_another_process_reads_what_this_one_wrote(library, data, fitted, tmp_path):
     for name, model in fitted.items():
@@ -137,7 +139,9 @@ def test_metadata_routing_takes_weights_through_a_search_and_a_pipeline(data):
         ridge.set_score_request(sample_weight=True)
         pipe = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), ridge)
         routed = KernelSearchCV(pipe, {"spectralkernelridge__gamma": [1.0]}).fit(X, y, sample_weight=weight)
-        result = cross_validate(pipe, X, y, params={"sample_weight": weight}, cv=3, return_estimator=True)
+        scorer = get_scorer("r2").set_score_request(sample_weight=True)  # scores of Pipelines: from 1.8 on
+        params = {"sample_weight": weight}
+        result = cross_validate(pipe, X, y, params=params, scoring=scorer, cv=3, return_estimator=True)
     scaled = StandardScaler().fit_transform(X)
     direct = SpectralKernelRidge(gamma=1.0).fit(scaled, y, sample_weight=weight)
     np.testing.assert_allclose(routed.predict(X), direct.predict(scaled))
@@ -166,6 +170,7 @@ def test_pydoc_has_something_to_say(name):
     assert len(text) > 300
 
 
+@pytest.mark.slow
 def test_pydoc_runs_as_a_command():
     command = [sys.executable, "-m", "pydoc", "skspectral.SpectralGPRegressor"]
     result = subprocess.run(command, capture_output=True, text=True, check=True)

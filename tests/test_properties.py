@@ -113,6 +113,7 @@ def test_the_same_input_gives_the_same_output_bit_by_bit(seed, criterion, kernel
     assert np.array_equal(first.predict(X), second.predict(X))
 
 
+@pytest.mark.slow
 @given(seeds, criteria, st.booleans(), st.floats(-8, 8).map(lambda e: 10.0**e))
 def test_the_scale_of_the_kernel_goes_into_its_variance(seed, criterion, fit_intercept, c):
     X, Y, _ = problem(seed)

@@ -309,6 +309,7 @@ def draw(kernel, n=80, noise=0.05):
     return T, rng.multivariate_normal(np.zeros(n), kernel(T), method="eigh") + noise * rng.normal(size=n)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")  # the wrong families run there
 @pytest.mark.parametrize("optimizer", [None, "default"])
 @pytest.mark.parametrize("truth", FAMILIES, ids=lambda kernel: type(kernel).__name__)
@@ -343,11 +344,13 @@ def test_process_results_hold_ratio_and_variances_of_every_output():
 MANY_ALPHAS = {"gamma": np.logspace(-2, 1, 10), "alpha": np.logspace(-3, 1, 30)}
 
 
+@pytest.mark.slow
 def test_without_folds_300_candidates_of_10_kernels_need_10_decompositions(decompositions):
     KernelSearchCV(ours(), MANY_ALPHAS).fit(X, y)
     assert decompositions == [(N, N)] * 11
 
 
+@pytest.mark.slow
 def test_five_folds_of_300_candidates_of_10_kernels_need_50_decompositions(decompositions):
     KernelSearchCV(ours(), MANY_ALPHAS, cv=5).fit(X[:20], y[:20])
     assert decompositions == [(16, 16)] * 50 + [(20, 20)]
@@ -356,6 +359,7 @@ def test_five_folds_of_300_candidates_of_10_kernels_need_50_decompositions(decom
 FEW_ALPHAS = {"gamma": GAMMAS, "alpha": [0.1, 1.0]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -693,6 +697,7 @@ def test_a_search_within_a_threaded_cross_validation_gives_the_same():
 # A good citizen of scikit-learn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "search",
     [

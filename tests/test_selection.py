@@ -17,6 +17,7 @@ ESTIMATORS = [
 each_estimator = pytest.mark.parametrize("estimator", ESTIMATORS)
 
 
+@pytest.mark.slow
 @each_estimator
 @pytest.mark.parametrize("method", ["auto", "low_rank"])
 def test_greedy_rows_predict_like_all_rows_at_a_small_rank(estimator, method):

@@ -14,8 +14,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skspectral import SpectralGPRegressor, SpectralKernelRidge, StreamingSpectralRegressor
 
+DEFAULTS = [SpectralKernelRidge(), SpectralGPRegressor(), StreamingSpectralRegressor()]
 RIDGES = [
-    SpectralKernelRidge(),
     SpectralKernelRidge(alpha=0.5),
     SpectralKernelRidge(kernel="linear"),
     SpectralKernelRidge(kernel="laplacian", criterion="gcv"),
@@ -26,14 +26,12 @@ RIDGES = [
     SpectralKernelRidge(selection="greedy"),
 ]
 PROCESSES = [
-    SpectralGPRegressor(),
     SpectralGPRegressor(ConstantKernel() * Matern(nu=1.5) + WhiteKernel(), criterion="loo", optimizer=None),
     SpectralGPRegressor(inference="integrate"),
     SpectralGPRegressor(RBF() + DotProduct(), criterion="gcv", fit_intercept=False, optimizer=None),
     SpectralGPRegressor(method="low_rank", selection="greedy", optimizer=None),
 ]
 STREAMS = [
-    StreamingSpectralRegressor(),
     StreamingSpectralRegressor(ConstantKernel() * Matern(nu=1.5) + WhiteKernel()),
     StreamingSpectralRegressor(RBF() + DotProduct(), landmarks=10, criterion="gcv", fit_intercept=False),
     StreamingSpectralRegressor(selection="greedy"),
@@ -51,7 +49,15 @@ def expected_failures(estimator):
 
 
 # The checks' tiny data sets deserve this warning; it is tested on its own.
-@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
-@parametrize_with_checks(RIDGES + PROCESSES + STREAMS, expected_failed_checks=expected_failures)
+pytestmark = pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
+
+
+@parametrize_with_checks(DEFAULTS, expected_failed_checks=expected_failures)
 def test_estimator_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(RIDGES + PROCESSES + STREAMS, expected_failed_checks=expected_failures)
+def test_estimator_checks_of_other_settings(estimator, check):
     check(estimator)

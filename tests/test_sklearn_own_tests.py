@@ -22,7 +22,7 @@ from sklearn.utils.fixes import parse_version
 from sklearn_adapter import DIFFERENCES, TO_FIX
 
 # As where scikit-learn runs them; those that are about warnings look for them by themselves.
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
 
 GPR = "sklearn.gaussian_process.tests.test_gpr"
 RIDGE = "sklearn.tests.test_kernel_ridge"

@@ -150,6 +150,7 @@ def test_a_forked_child_has_all_threads():
 # -- predictions in blocks of rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [

@@ -144,6 +144,7 @@ def ratios(rotated, k=2000):
     return np.geomspace(*ratio_range(rotated), k)
 
 
+@pytest.mark.slow
 @runs_to_its_bound
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=60)
@@ -272,6 +273,7 @@ def inside(value, interval):
     return interval[0] - slack <= value <= interval[1] + slack
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounds", BOXES.values(), ids=BOXES)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_optimum_in_a_box_is_never_worse_than_a_search_over_both_variances(seed, bounds):

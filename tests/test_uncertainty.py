@@ -140,6 +140,7 @@ def dense_profile_interval(value, best, which, coverage):
     return [brentq(lambda at: profiled(at) - threshold, start, start + side, xtol=1e-10) for side in (-4, 4)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("coverage", [0.5, 0.95])
 def test_intervals_are_those_of_the_dense_profile_likelihood(fit_intercept, coverage):
@@ -405,6 +406,7 @@ def dense_log_density(K, y, F, g, signal_var, weight):
     return reference.reml(K, y, F, g * signal_var, signal_var, weight)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("noise", [0.1, 1.0, 5.0])
 def test_averaged_predictions_equal_a_dense_quadrature_over_both_variances(fit_intercept, noise):
@@ -711,6 +713,7 @@ def test_quantiles_solve_the_distribution_function_of_components_far_apart():
         np.testing.assert_allclose(reached, probability, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_averaged_intervals_cover_what_they_promise_and_maximised_ones_less():
     rng, n, n_new = np.random.default_rng(0), 15, 60
     covered = {"maximize": [], "integrate": []}
