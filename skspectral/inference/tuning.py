@@ -77,7 +77,7 @@ def minimize_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, tie=0.0):
     upper : float, default=inf
         Where the upper limit is evaluated.
     tie : float, default=0
-        Differences of f that are rounding. The upper limit wins ties, being the simpler explanation.
+        Differences of f that are rounding. Limits win ties, the upper one first: they are simpler explanations.
     """
     everyone = np.arange(n_outputs)
     n_grid = int(np.ceil((x_max - x_min) / _GRID_STEP)) + 1
@@ -94,7 +94,7 @@ def minimize_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, tie=0.0):
     order = np.argsort(-f_inner, kind="stable")  # the best of an output is written last
     for i in order:
         j = outputs[i]
-        if f_inner[i] < best[j]:
+        if f_inner[i] < best[j] - tie:
             x[j], best[j], place[j] = x_inner[i], f_inner[i], "interior"
     f_upper = objective(np.array([[upper]]), everyone)[0][0]
     wins = f_upper <= best + tie
