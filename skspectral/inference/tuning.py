@@ -77,7 +77,7 @@ def minimize_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, tie=0.0):
     upper : float, default=inf
         Where the upper limit is evaluated.
     tie : float, default=0
-        Differences of f that are rounding. Limits win ties, the upper one first: they are simpler explanations.
+        Differences of f that are rounding. Limits, being simpler, win ties, the upper one first.
     """
     everyone = np.arange(n_outputs)
     n_grid = int(np.ceil((x_max - x_min) / _GRID_STEP)) + 1
