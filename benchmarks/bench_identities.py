@@ -133,7 +133,7 @@ def drawn_rotated(n):
         scale=np.ones(1),
         y_tilde=y_tilde,
         null_residual=np.zeros((1, 1)),
-        spectrum=replace(template.spectrum, s=s, n_null=0),
+        spectrum=replace(template.spectrum, s=s),
     )
 
 
