@@ -139,6 +139,7 @@ CASES = [
     ),
     Case(Overlap(0.6), "categories", lambda a, b: overlap(a, b, [0.6] * 3)),
     Case(Overlap([0.6, 1.4, 3.0]), "categories", lambda a, b: overlap(a, b, [0.6, 1.4, 3.0])),
+    Case(Overlap([0.6]), "categories", lambda a, b: overlap(a, b, [0.6] * 3)),
     Case(Overlap(kind="fraction"), "categories", lambda a, b: sum(a == b) / 3),
     Case(Overlap([0.6, 1.4], [(0.1, 1.0), (0.2, 2.0)]), "vectors", lambda a, b: overlap(a, b, [0.6, 1.4])),
     Case(
@@ -558,7 +559,7 @@ def test_all_ways_to_name_columns_agree(rng):
     ways = [
         [1, 3],
         (1, 3),
-        np.array([1, -1]),
+        np.array([-3, -1]),
         slice(1, None, 2),
         [False, True] * 2,
         np.array([0, 1, 0, 1], bool),
@@ -572,6 +573,12 @@ def test_all_ways_to_name_columns_agree(rng):
     assert np.allclose(Normalized(2.0 * named)(frame[::-1].reset_index()), expected[::-1, ::-1], rtol=1e-12)
     assert np.allclose(named.diag(frame), 1.0)
     assert np.allclose(Columns(DotProduct(), "c")(frame), Columns(DotProduct(), [2])(X))
+
+
+def test_columns_are_counted_from_both_ends(rng):
+    X = rng.normal(size=(5, 2))
+    for column, position in ((-2, 0), (-1, 1), (0, 0), (1, 1)):
+        assert np.array_equal(Columns(RBF(), column)(X), Columns(RBF(), [position])(X))
 
 
 def test_repeated_columns_count_twice(rng):
@@ -703,7 +710,8 @@ def test_overlap_between_a_constant_and_equality():
         np.array([[1, 2], [1, 3]]),
         np.array([[1.0, 0.2], [1.0, 0.3]]),
         np.array([[True, True], [True, False]]),
-        np.array([[2**60, 2**60], [2**60, 2**60 + 1]]),  # equal as float64
+        np.array([[2**53, 2**53], [2**53, 2**53 + 1]]),  # equal as float64
+        np.array([[2**53, -(2**53)], [2**53, -(2**53) - 1]]),
         np.array([["x", 2], ["x", "2"]], dtype=object),
         [["x", 2], ["x", "2"]],
         np.array([[None, ("a", 1)], [None, ("a", 2)]], dtype=object)[:, :2],

@@ -117,9 +117,7 @@ class ComposableKernel(Kernel):
 
 
 def _same(a, b):
-    if isinstance(a, Kernel) or isinstance(b, Kernel):
-        return a == b
-    # as objects: lists, arrays, slices, names and functions alike
+    # as objects: kernels, lists, arrays, slices, names and functions alike
     return np.array_equal(np.asarray(a, dtype=object), np.asarray(b, dtype=object))
 
 
