@@ -44,8 +44,9 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     """Gaussian process regression: variances tuned exactly for every output, kernel parameters learned.
 
     The model is y = beta + f + e with f ~ N(0, signal_variance * K) and e ~ N(0, noise_variance / w).
-    The kernel matrix is factorised once and both variances follow at O(n) per trial value, by a
-    global search, for any number of outputs.
+    The kernel matrix is factorised once and both variances follow at O(n) per trial value, for any number of
+    outputs. The search over the variances is global. Length scales and other parameters of the kernel are
+    learned by a descent, and may end in a local optimum.
 
     Parameters
     ----------
@@ -104,7 +105,8 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     noise_variance_, signal_variance_ : float or ndarray of shape (n_outputs,)
         The tuned variances.
     log_marginal_likelihood_value_ : float
-        Log (restricted) evidence, summed over outputs.
+        Log evidence, summed over outputs. With an intercept it is the restricted one (REML): the textbook's
+        plus 1/2 log(sum of the weights) for each output, a constant that does not depend on the kernel.
     alpha_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Weights of `kernel_` in the predictive mean; in a model of low rank, of the kernel that its factor
         stands for.
@@ -419,8 +421,8 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
 
         Kernel, landmarks and variances stay as they are, with ``inference="integrate"`` those of the largest
         evidence.
-        The standard deviation is that of the row's own noisy observation. A row of weight 0, which the fit
-        never saw, gets its ordinary prediction.
+        The standard deviation is that of the row's own noisy observation: a row of weight w has the noise
+        variance noise_variance_ / w. A row of weight 0, which the fit never saw, gets its ordinary prediction.
 
         Parameters
         ----------

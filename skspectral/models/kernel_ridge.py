@@ -94,7 +94,8 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     noise_variance_, signal_variance_ : float or ndarray of shape (n_outputs,)
         Variances of the equivalent Gaussian process; their ratio is `alpha_`.
     log_evidence_ : float or ndarray of shape (n_outputs,)
-        Log (restricted) evidence at these variances.
+        Log evidence at these variances. With an intercept it is the restricted one (REML): the textbook's
+        plus 1/2 log(sum of the weights), a constant that does not depend on the kernel.
     criterion_value_ : float or ndarray of shape (n_outputs,)
         Value of `criterion`, greater is better: a log density, or minus a mean squared error.
     effective_dof_ : float or ndarray of shape (n_outputs,)

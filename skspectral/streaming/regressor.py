@@ -71,7 +71,8 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
     noise_variance_, signal_variance_ : float or ndarray of shape (n_outputs,)
         Tuned variances.
     log_evidence_ : float or ndarray of shape (n_outputs,)
-        Log (restricted) evidence of the projected kernel.
+        Log evidence of the projected kernel, with an intercept the restricted one as in
+        `SpectralKernelRidge`.
     criterion_value_ : float or ndarray of shape (n_outputs,)
         Value of `criterion`, greater is better.
     effective_dof_ : float or ndarray of shape (n_outputs,)
