@@ -422,7 +422,8 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         Kernel, landmarks and variances stay as they are, with ``inference="integrate"`` those of the largest
         evidence.
         The standard deviation is that of the row's own noisy observation: a row of weight w has the noise
-        variance noise_variance_ / w. A row of weight 0, which the fit never saw, gets its ordinary prediction.
+        variance noise_variance_ / w. A row of weight 0, which the fit never saw, gets its ordinary
+        prediction.
 
         Parameters
         ----------
