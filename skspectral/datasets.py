@@ -1,9 +1,12 @@
 """Data that come with the package."""
 
 from importlib.resources import files
+from typing import Any, Literal, overload
 
 import numpy as np
 from sklearn.utils import Bunch
+
+from .support.types import FloatArray
 
 __all__ = ["load_motorcycle"]
 
@@ -22,7 +25,11 @@ Ripley, "Modern Applied Statistics with S" (MASS).
 """
 
 
-def load_motorcycle(*, return_X_y=False):
+@overload
+def load_motorcycle(*, return_X_y: Literal[False] = False) -> Bunch: ...
+@overload
+def load_motorcycle(*, return_X_y: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
+def load_motorcycle(*, return_X_y: bool = False) -> Any:
     """Load the motorcycle crash data: acceleration of the head against time, 133 rows.
 
     Parameters

@@ -11,14 +11,18 @@ a search.
 """
 
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from sklearn.metrics._scorer import _BaseScorer
 from sklearn.utils import check_array, check_consistent_length
 
 from .support.intervals import check_coverage, normal_interval
 from .support.pipelines import unwrap
+from .support.types import MultiOutput, PerOutput
 
 __all__ = [
     "interval_coverage",
@@ -35,7 +39,14 @@ __all__ = [
 ]
 
 
-def mean_log_loss(y_true, mean, std, *, sample_weight=None, multioutput="uniform_average"):
+def mean_log_loss(
+    y_true: ArrayLike,
+    mean: ArrayLike,
+    std: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    multioutput: MultiOutput = "uniform_average",
+) -> PerOutput:
     """Mean negative log predictive density (NLPD); lower is better.
 
     Parameters
@@ -69,8 +80,14 @@ def mean_log_loss(y_true, mean, std, *, sample_weight=None, multioutput="uniform
 
 
 def mean_standardized_log_loss(
-    y_true, mean, std, *, y_train, sample_weight=None, multioutput="uniform_average"
-):
+    y_true: ArrayLike,
+    mean: ArrayLike,
+    std: ArrayLike,
+    *,
+    y_train: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    multioutput: MultiOutput = "uniform_average",
+) -> PerOutput:
     """Mean standardised log loss (MSLL); lower is better, and 0 is a model that ignores the inputs.
 
     Parameters
@@ -113,7 +130,14 @@ def mean_standardized_log_loss(
     return _average(_log_loss(y_true, mean, std) - trivial, sample_weight, multioutput)
 
 
-def mean_crps(y_true, mean, std, *, sample_weight=None, multioutput="uniform_average"):
+def mean_crps(
+    y_true: ArrayLike,
+    mean: ArrayLike,
+    std: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    multioutput: MultiOutput = "uniform_average",
+) -> PerOutput:
     """Mean continuous ranked probability score; lower is better, in the units of y.
 
     Parameters
@@ -150,7 +174,15 @@ def mean_crps(y_true, mean, std, *, sample_weight=None, multioutput="uniform_ave
     return _average(inner + std * (2.0 * density - 1.0 / np.sqrt(np.pi)), sample_weight, multioutput)
 
 
-def interval_coverage(y_true, mean, std, *, coverage=0.95, sample_weight=None, multioutput="uniform_average"):
+def interval_coverage(
+    y_true: ArrayLike,
+    mean: ArrayLike,
+    std: ArrayLike,
+    *,
+    coverage: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+    multioutput: MultiOutput = "uniform_average",
+) -> PerOutput:
     """Fraction of targets inside their predictive intervals; best near the nominal `coverage`.
 
     Parameters
@@ -187,8 +219,14 @@ def interval_coverage(y_true, mean, std, *, coverage=0.95, sample_weight=None, m
 
 
 def mean_interval_width(
-    y_true, mean, std, *, coverage=0.95, sample_weight=None, multioutput="uniform_average"
-):
+    y_true: ArrayLike,
+    mean: ArrayLike,
+    std: ArrayLike,
+    *,
+    coverage: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+    multioutput: MultiOutput = "uniform_average",
+) -> PerOutput:
     """Mean width of the predictive intervals; lower is better among models of equal coverage.
 
     Parameters
@@ -223,7 +261,9 @@ def mean_interval_width(
     return _average(upper - lower, sample_weight, multioutput)
 
 
-def make_predictive_scorer(score_func, *, greater_is_better=True, **kwargs):
+def make_predictive_scorer(
+    score_func: Callable[..., Any], *, greater_is_better: bool = True, **kwargs: Any
+) -> Callable[..., float]:
     """Make a scorer from a function of the predictive distribution, as sklearn's make_scorer does.
 
     Parameters

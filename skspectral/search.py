@@ -2,14 +2,17 @@
 
 import copy
 import numbers
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
+from typing import Any, Literal, Self
 
 import joblib
 import numpy as np
 from joblib import parallel_config
-from sklearn.base import clone, is_classifier
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
+from sklearn.model_selection import BaseCrossValidator, ParameterGrid, ParameterSampler, check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval
@@ -21,6 +24,7 @@ from .decomposition.sharing import shared_decompositions
 from .support.atomic import all_or_nothing
 from .support.pipelines import last_step, step_prefix
 from .support.threads import at_most, available_threads
+from .support.types import Objects, RandomState, SparseOrDense
 
 __all__ = ["KernelSearchCV"]
 
@@ -112,19 +116,19 @@ class KernelSearchCV(BaseSearchCV):
 
     def __init__(
         self,
-        estimator,
-        param_grid,
+        estimator: BaseEstimator,
+        param_grid: dict[str, Any] | list[dict[str, Any]],
         *,
-        cv=None,
-        scoring=None,
-        refit=True,
-        n_jobs=None,
-        verbose=0,
-        error_score=np.nan,
-        return_train_score=False,
-        n_iter=None,
-        random_state=None,
-    ):
+        cv: int | BaseCrossValidator | Iterable[Any] | None = None,
+        scoring: str | Callable[..., Any] | Iterable[str] | Mapping[str, Any] | None = None,
+        refit: bool | str | Callable[..., int] = True,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        error_score: float | Literal["raise"] = np.nan,
+        return_train_score: bool = False,
+        n_iter: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
         self.cv = cv
@@ -138,7 +142,7 @@ class KernelSearchCV(BaseSearchCV):
         self.random_state = random_state
 
     @all_or_nothing
-    def fit(self, X, y=None, **params):
+    def fit(self, X: SparseOrDense | Objects, y: ArrayLike | None = None, **params: Any) -> Self:
         """Evaluate all candidates and refit the best.
 
         Parameters

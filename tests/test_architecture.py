@@ -18,6 +18,7 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__
 FLOORS = {
     "support": [
         "exceptions",
+        "types",
         "atomic",
         "intervals",
         "memory",

@@ -1,14 +1,21 @@
 """Do the intervals hold what they promise?"""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
 from ..support.intervals import check_coverage, normal_interval
 from ..support.shapes import as_columns
+from ..support.types import Objects
 from .canvas import BLACK, COLORS, Display
 from .view import interval, unwrap
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["CalibrationDisplay"]
 
@@ -63,7 +70,16 @@ class CalibrationDisplay(Display):
     _figsize = (4.8, 4.8)
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, coverages=_NOMINAL, name=None, ax=None):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Objects,
+        y: ArrayLike,
+        *,
+        coverages: Iterable[float] = _NOMINAL,
+        name: str | None = None,
+        ax: "Axes | None" = None,
+    ) -> Self:
         """Compare intervals of a fitted estimator with observations and draw the result.
 
         Parameters
@@ -89,7 +105,16 @@ class CalibrationDisplay(Display):
         return cls._make(y, lambda coverage: interval(model, inputs, coverage), coverages, name, ax)
 
     @classmethod
-    def from_predictions(cls, y_true, mean, std, *, coverages=_NOMINAL, name="model", ax=None):
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        mean: ArrayLike,
+        std: ArrayLike,
+        *,
+        coverages: Iterable[float] = _NOMINAL,
+        name: str = "model",
+        ax: "Axes | None" = None,
+    ) -> Self:
         """Compare normal intervals of means and standard deviations with observations and draw the result.
 
         Parameters
@@ -117,7 +142,7 @@ class CalibrationDisplay(Display):
         empirical = np.array([_share_inside(Y, *interval_at(c)) for c in nominal])
         return cls(nominal, empirical, Y.size, name).plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw the curve, the diagonal and its region.
 
         Parameters

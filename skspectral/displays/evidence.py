@@ -1,14 +1,21 @@
 """The criterion along alpha."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import chdtri
 
 from ..criteria import CRITERIA
 from ..inference.variances import resolvable_ratios
+from ..support.types import Criterion
 from .canvas import COLORS, CRITERION_LABELS, GREY, Display
 from .view import criterion_values, n_outputs, spectral
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["EvidenceDisplay"]
 
@@ -72,7 +79,16 @@ class EvidenceDisplay(Display):
     output_names: tuple = field(default=("",))
 
     @classmethod
-    def from_estimator(cls, estimator, *, criteria=None, output=None, alphas=None, coverage=0.95, ax=None):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        criteria: Criterion | Iterable[Criterion] | None = None,
+        output: int | None = None,
+        alphas: ArrayLike | None = None,
+        coverage: float = 0.95,
+        ax: "Axes | None" = None,
+    ) -> Self:
         """Evaluate criteria of a fitted estimator along alpha and draw them.
 
         Parameters
@@ -108,7 +124,7 @@ class EvidenceDisplay(Display):
         names = ("",) if len(shown) == 1 else tuple(f"output {j}" for j in shown)
         return cls(alphas, curves, limits, optima, intervals, coverage, names).plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw the curves.
 
         Parameters

@@ -1,14 +1,19 @@
 """The score over the candidates of a search."""
 
 import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Real
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .canvas import COLORS, CRITERION_LABELS, Display, is_geometric
 from .view import unwrap
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["KernelSearchDisplay"]
 
@@ -56,7 +61,14 @@ class KernelSearchDisplay(Display):
     score_name: str = "score"
 
     @classmethod
-    def from_estimator(cls, search, *, params=None, score=None, ax=None):
+    def from_estimator(
+        cls,
+        search: Any,
+        *,
+        params: str | Iterable[str] | None = None,
+        score: str | None = None,
+        ax: "Axes | None" = None,
+    ) -> Self:
         """Read the results of a fitted search and draw them.
 
         Parameters
@@ -84,7 +96,7 @@ class KernelSearchDisplay(Display):
         spread = std[best] if len(params) == 1 and search.n_splits_ > 1 else None
         return cls(params, values, scores, spread, _score_name(search, key)).plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw the curve or the heat map.
 
         Parameters

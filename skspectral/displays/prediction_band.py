@@ -1,12 +1,17 @@
 """Mean and bands over a single input."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..support.intervals import check_coverage
 from .canvas import BLACK, COLORS, Display
 from .view import interval, output_column, unwrap
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["PredictionBandDisplay"]
 
@@ -63,8 +68,17 @@ class PredictionBandDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator, X=None, y=None, *, output=0, coverage=0.95, n_points=400, show_loo=False, ax=None
-    ):
+        cls,
+        estimator: Any,
+        X: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        *,
+        output: int = 0,
+        coverage: float = 0.95,
+        n_points: int = 400,
+        show_loo: bool = False,
+        ax: "Axes | None" = None,
+    ) -> Self:
         """Predict along the only input of a fitted estimator and draw it.
 
         Parameters
@@ -108,7 +122,7 @@ class PredictionBandDisplay(Display):
                 )
         return cls(grid, mean, *bands, X, y, loo, coverage, x_name, y_name).plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw mean, bands and points.
 
         Parameters
@@ -183,7 +197,7 @@ def _like_training(estimator, grid):
     return pd.DataFrame(grid[:, None], columns=names)
 
 
-def _bands(model, inputs, coverage, output):
+def _bands(model: Any, inputs: Any, coverage: float, output: int) -> tuple[Any, Any]:
     """Return the bands of new observations and of the function, None where the model has none."""
     try:
         band = interval(model, inputs, coverage)

@@ -1,11 +1,16 @@
 """Eigenvalues, noise and where the targets' energy lies."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .canvas import BLACK, COLORS, GREY, Display
 from .view import rotated_targets, spectral
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["SpectrumDisplay"]
 
@@ -54,7 +59,9 @@ class SpectrumDisplay(Display):
     energy: np.ndarray | None = None
 
     @classmethod
-    def from_estimator(cls, estimator, *, output=0, y=None, ax=None):
+    def from_estimator(
+        cls, estimator: Any, *, output: int = 0, y: ArrayLike | None = None, ax: "Axes | None" = None
+    ) -> Self:
         """Collect the spectrum of a fitted estimator and draw it.
 
         Parameters
@@ -84,7 +91,7 @@ class SpectrumDisplay(Display):
             energy = (rotated.y_tilde[:, output] * rotated.scale[output])[::-1] ** 2
         return cls(s[::-1], signal, noise, float((s / (s + ratio)).sum()), energy).plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw the spectrum.
 
         Parameters

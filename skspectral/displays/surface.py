@@ -1,12 +1,16 @@
 """The evidence as a function of both variances."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.special import chdtri
 
 from .canvas import BLACK, COLORS, Display, plain_log_ticks
 from .view import spectral
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["EvidenceSurfaceDisplay"]
 
@@ -67,7 +71,15 @@ class EvidenceSurfaceDisplay(Display):
     _figsize = (6.0, 4.8)
 
     @classmethod
-    def from_estimator(cls, estimator, *, output=0, coverage=0.95, n_grid=80, ax=None):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        output: int = 0,
+        coverage: float = 0.95,
+        n_grid: int = 80,
+        ax: "Axes | None" = None,
+    ) -> Self:
         """Evaluate the log evidence of a fitted estimator over both variances and draw it.
 
         Parameters
@@ -99,7 +111,7 @@ class EvidenceSurfaceDisplay(Display):
         intervals = uncertainty.noise_interval, uncertainty.signal_interval
         return cls(noise, signal, values - top, tuple(fitted), *intervals, coverage).plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw the contours.
 
         Parameters

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..criteria import UNDETERMINED, profile
-from ..linalg.spectrum import Spectrum
+from ..linalg.spectrum import RotatedRows, Spectrum
 from ..support.exceptions import DegenerateCriterionWarning, warn_user
 from .tuned import Tuned, at_noise_ratio, ratio_range, tune
 
@@ -27,6 +27,7 @@ class Solution(Tuned):
         Coefficients of the mean functions.
     """
 
+    rotated: RotatedRows
     range_dual: np.ndarray
     beta: np.ndarray
 

@@ -1,6 +1,7 @@
 """Additive noise of a given shape: y = f + scale r, r with density exp(rho(r))."""
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class LocationScale(Likelihood):
     scale = parameter**exponent.
     """
 
-    parameters = ("scale",)
+    parameters: ClassVar[tuple[str, ...]] = ("scale",)
     has_units = True
     exponent = 1.0
 

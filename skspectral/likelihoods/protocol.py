@@ -1,6 +1,7 @@
 """What a likelihood offers: the protocol that the approximations and the models rely on."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -80,7 +81,7 @@ class Likelihood:
     array([1.   , 1.284])
     """
 
-    parameters = ()
+    parameters: ClassVar[tuple[str, ...]] = ()
     is_log_concave = True
     is_discrete = False
     is_joint = False

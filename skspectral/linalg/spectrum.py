@@ -6,11 +6,13 @@ is all that a criterion ever sees.
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from scipy.linalg import eigh
 
 from ..support.exceptions import IndefiniteKernelError, IndefiniteKernelWarning, warn_user
+from ..support.types import FloatArray
 from .projection import project_features
 from .reflectors import left_singular
 from .rotated import Rotated
@@ -93,7 +95,15 @@ class Spectrum:
     QPhi: np.ndarray | None = None
 
     @classmethod
-    def from_gram(cls, K, basis=None, sample_weight=None, *, precision=_EPS, overwrite_K=False):
+    def from_gram(
+        cls,
+        K: FloatArray,
+        basis: FloatArray | None = None,
+        sample_weight: FloatArray | None = None,
+        *,
+        precision: float = _EPS,
+        overwrite_K: bool = False,
+    ) -> Self:
         """Decompose a kernel matrix, O(n^3).
 
         Parameters
@@ -138,7 +148,14 @@ class Spectrum:
         return cls(np.where(s > resolution, s, 0.0), U, resolution, rows, KQ)
 
     @classmethod
-    def from_factor(cls, Phi, basis=None, sample_weight=None, *, is_exact=True):
+    def from_factor(
+        cls,
+        Phi: FloatArray,
+        basis: FloatArray | None = None,
+        sample_weight: FloatArray | None = None,
+        *,
+        is_exact: bool = True,
+    ) -> Self:
         """Decompose K = Phi Phi' from its factor Phi (n, r) without any n x n matrix, O(n r^2).
 
         A QR decomposition of [Q, Phi], whose orthogonal factor stays in reflectors, and an SVD of Phi's R,
@@ -179,22 +196,22 @@ class Spectrum:
         return cls(s, vectors[:, order], resolution, rows, KQ, loadings[order], QPhi)
 
     @property
-    def n_null(self):
+    def n_null(self) -> int:
         """Directions of the rows outside both U and the mean space; their eigenvalue is 0."""
         return self.rows.n_free - len(self.s)
 
     @cached_property
-    def U_squared(self):
+    def U_squared(self) -> FloatArray:
         """Squares of the entries of U: the weights of diag(U diag(v) U')."""
         return self.dense_U**2
 
     @cached_property
-    def dense_U(self):
+    def dense_U(self) -> FloatArray:
         """U as an array."""
         return np.asarray(self.U)
 
     @cached_property
-    def null_leverage(self):
+    def null_leverage(self) -> FloatArray:
         """Diagonal of the projector on the null directions, shape (n, 1)."""
         if self.n_null == 0:
             return np.zeros((1, 1))
@@ -203,7 +220,7 @@ class Spectrum:
         return np.clip(1.0 - leverage, 0.0, 1.0) * self.rows.present[:, None]
 
     @cached_property
-    def freedom(self):
+    def freedom(self) -> FloatArray:
         """Diagonal of the projector outside the mean space: 0 where a row is absent or alone, (n, 1)."""
         return self.U_squared.sum(axis=1, keepdims=True) + self.null_leverage
 
@@ -211,14 +228,14 @@ class Spectrum:
         """Return the fields only: what was cached on the way is made again."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
-    def resolution_sensitivity(self):
+    def resolution_sensitivity(self) -> FloatArray:
         """Return d log(resolution)/dK = (uu' + QMQ'/|M|)/(s_max + |M|), M = Q'KQ, u the last of U, (n, n)."""
         Q, M = self.rows.Q, self.rows.Q.T @ self.KQ
         size = _norm(M)
         lead = np.column_stack([self.dense_U[:, -1], Q @ (M / (size or 1.0))])
         return lead @ np.column_stack([self.dense_U[:, -1], Q]).T / (self.s[-1] + size)
 
-    def rotate(self, Y):
+    def rotate(self, Y: FloatArray) -> RotatedRows:
         """Return the targets Y (n, m) in the eigenbasis, O(n r m)."""
         Z, scale, basis_part = self.rows.standardise(Y)
         y_tilde = self.U.T @ Z
@@ -239,25 +256,27 @@ class Spectrum:
             spectrum=self,
         )
 
-    def dual(self, rotated, noise_ratio):
+    def dual(self, rotated: RotatedRows, noise_ratio: FloatArray) -> FloatArray:
         """Return W^1/2 U y~/(s+g), the dual coefficients on the range of K, (n, m), in the units of y."""
         weights = rotated.y_tilde / (self.s[:, None] + noise_ratio)
         return self.rows.sqrt_weight * (self.U @ weights) * rotated.scale
 
-    def primal(self, range_dual):
+    def primal(self, range_dual: FloatArray) -> FloatArray:
         """Return Phi'range_dual, the coefficients of the features, (features, m)."""
         return self.loadings.T @ (self.U.T @ _divided(range_dual, self.rows.sqrt_weight))
 
-    def null_dual(self, rotated, noise_ratio):
+    def null_dual(self, rotated: RotatedRows, noise_ratio: FloatArray) -> FloatArray:
         """Return W^1/2 (null part of y)/g, which belongs to the dual coefficients but predicts nothing."""
         return self.rows.sqrt_weight * rotated.null_residual / noise_ratio * rotated.scale
 
-    def mean_coefficients(self, rotated, dual):
+    def mean_coefficients(self, rotated: RotatedRows, dual: FloatArray) -> FloatArray:
         """Return beta = R^-1 (Q'y - Q'K alpha) belonging to `dual`, (functions, m)."""
         unweighted = _divided(dual, self.rows.sqrt_weight)
         return self.rows.R_inv @ (rotated.basis_part - self.KQ.T @ unweighted)
 
-    def project(self, K_cross, prior, basis=None):
+    def project(
+        self, K_cross: FloatArray, prior: FloatArray, basis: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the geometry of new points: rotated cross-covariances, prior variances and mean leverage.
 
         Parameters
@@ -297,7 +316,9 @@ class Spectrum:
             leverage = (z * z).sum(axis=0)
         return self.U.T @ (k - Kh), prior, leverage
 
-    def project_features(self, features, prior, basis=None):
+    def project_features(
+        self, features: FloatArray, prior: FloatArray, basis: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return what `project` does, for new points given by their features (n_new, r): O(r^2) each."""
         return project_features(self.loadings, self.QPhi, self.rows.R_inv, features, prior, basis)
 

@@ -1,10 +1,14 @@
 """Gaussian process regression with its variances tuned from one decomposition."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral
+from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context, clone
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -30,7 +34,8 @@ from ..support.intervals import check_coverage
 from ..support.memory import check_memory
 from ..support.progress import Progress
 from ..support.shapes import as_columns, like_targets, per_output, without_single_axis
-from ..support.validation import check_weights
+from ..support.types import Criterion, FloatArray, Method, Objects, RandomState, Selection
+from ..support.validation import check_weights, with_checked_parameters
 from .bounds import warn_at_bounds
 from .conversion import as_sklearn
 from .fitted import Fitted
@@ -189,21 +194,21 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
 
     def __init__(
         self,
-        kernel=None,
+        kernel: Kernel | Literal["precomputed"] | None = None,
         *,
-        criterion="evidence",
-        fit_intercept=True,
-        optimizer="default",
-        n_restarts_optimizer=0,
-        priors=None,
-        inference="maximize",
-        method="auto",
-        rank=None,
-        selection="pivots",
-        copy_X_train=True,
-        verbose=0,
-        random_state=None,
-    ):
+        criterion: Criterion = "evidence",
+        fit_intercept: bool = True,
+        optimizer: Literal["default", "fmin_l_bfgs_b"] | Callable[..., Any] | None = "default",
+        n_restarts_optimizer: int = 0,
+        priors: dict[str, Any] | None = None,
+        inference: Literal["maximize", "integrate"] = "maximize",
+        method: Method = "auto",
+        rank: int | None = None,
+        selection: Selection = "pivots",
+        copy_X_train: bool = True,
+        verbose: int = 0,
+        random_state: RandomState = None,
+    ) -> None:
         self.kernel = kernel
         self.criterion = criterion
         self.fit_intercept = fit_intercept
@@ -221,9 +226,9 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     # Parameters that come after the decomposition: a search shares it between candidates that differ in them.
     _after_decomposition = frozenset({"criterion", "inference"})
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @with_checked_parameters
     @all_or_nothing
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Objects, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Decompose the kernel matrix and tune the variances.
 
         Parameters
@@ -255,7 +260,14 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         fitted = Fitted(make_gram(kernel), data, task.bounds, decomposition, solution, y.ndim, averaged)
         return self._adopt(fitted, kernel, n_decompositions)
 
-    def predict(self, X, return_std=False, return_cov=False, include_noise=True, K_test_diag=None):
+    def predict(
+        self,
+        X: Objects,
+        return_std: bool = False,
+        return_cov: bool = False,
+        include_noise: bool = True,
+        K_test_diag: ArrayLike | None = None,
+    ) -> FloatArray | Any:
         """Predict the mean and, on request, the standard deviation or covariance.
 
         Before `fit` these are of the prior, as in scikit-learn: mean 0 and the kernel as it was given.
@@ -293,7 +305,13 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         mean_and_spread = self._fitted.mean_and_spread(X, prior, include_noise)
         return tuple(without_single_axis(part) for part in mean_and_spread)
 
-    def predict_interval(self, X, coverage=0.95, include_noise=True, K_test_diag=None):
+    def predict_interval(
+        self,
+        X: Objects,
+        coverage: float = 0.95,
+        include_noise: bool = True,
+        K_test_diag: ArrayLike | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
         """Predict intervals with equal tails.
 
         With ``inference="integrate"`` the ends are exact quantiles of the predictive mixture of Student-t
@@ -341,7 +359,9 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         ends = self._fitted.interval(X, self._prior(X, K_test_diag), coverage, include_noise)
         return tuple(without_single_axis(end) for end in ends)
 
-    def sample_y(self, X, n_samples=1, random_state=0, include_noise=True):
+    def sample_y(
+        self, X: Objects, n_samples: int = 1, random_state: RandomState = 0, include_noise: bool = True
+    ) -> FloatArray:
         """Draw samples from the predictive distribution at X, or from the prior before `fit`.
 
         Parameters
@@ -366,7 +386,9 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         draws = self._fitted.sample(X, prior, n_samples, rng, include_noise)
         return draws[:, 0] if draws.shape[1] == 1 else draws
 
-    def log_marginal_likelihood(self, theta=None, eval_gradient=False, clone_kernel=True):
+    def log_marginal_likelihood(
+        self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True
+    ) -> Any:
         """Return the log (restricted) evidence, summed over outputs: of the fit, or maximised at any theta.
 
         At a given theta the variances are those of the largest evidence within their bounds, whatever the
@@ -416,7 +438,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             )
         return theta
 
-    def loo_predict(self, return_std=False):
+    def loo_predict(self, return_std: bool = False) -> FloatArray | Any:
         """Predict every training row from all the others, exactly and without refitting.
 
         Kernel, landmarks and variances stay as they are, with ``inference="integrate"`` those of the largest
@@ -447,7 +469,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             return without_single_axis(mean)
         return without_single_axis(mean), without_single_axis(np.sqrt(variance))
 
-    def to_sklearn(self, output=0):
+    def to_sklearn(self, output: int = 0) -> GaussianProcessRegressor:
         """Return a fitted GaussianProcessRegressor that makes the same predictions for one output.
 
         Its kernel is ``ConstantKernel(signal_variance) * kernel_ + WhiteKernel(noise_variance)``. Means

@@ -1,11 +1,14 @@
 """Kernel ridge regression with its penalty tuned from one decomposition."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -21,7 +24,8 @@ from ..support.atomic import all_or_nothing
 from ..support.exceptions import LowRankWarning, warn_user
 from ..support.progress import Progress
 from ..support.shapes import as_columns, like_targets, per_output
-from ..support.validation import check_alphas, check_weights
+from ..support.types import Criterion, FloatArray, Method, Selection, SparseOrDense
+from ..support.validation import check_alphas, check_weights, with_checked_parameters
 from .fitted import Fitted
 from .variance_methods import VarianceMethods
 
@@ -167,21 +171,21 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
 
     def __init__(
         self,
-        alpha="auto",
+        alpha: Literal["auto"] | float | ArrayLike = "auto",
         *,
-        kernel="rbf",
-        gamma=None,
-        degree=3,
-        coef0=1,
-        kernel_params=None,
-        criterion="evidence",
-        fit_intercept=True,
-        alpha_per_target=True,
-        method="auto",
-        rank=None,
-        selection="pivots",
-        verbose=0,
-    ):
+        kernel: str | Callable[..., float] | Kernel = "rbf",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        criterion: Criterion = "evidence",
+        fit_intercept: bool = True,
+        alpha_per_target: bool = True,
+        method: Method = "auto",
+        rank: int | None = None,
+        selection: Selection = "pivots",
+        verbose: int = 0,
+    ) -> None:
         self.alpha = alpha
         self.kernel = kernel
         self.gamma = gamma
@@ -199,9 +203,9 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     # Parameters that come after the decomposition: a search shares it between candidates that differ in them.
     _after_decomposition = frozenset({"alpha", "criterion", "alpha_per_target"})
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @with_checked_parameters
     @all_or_nothing
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: SparseOrDense, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Decompose the kernel matrix and tune or apply alpha.
 
         Parameters
@@ -229,7 +233,7 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             warn_of_vanished_noise(solution, problem.criterion)
         return self._adopt(Fitted(problem.gram, data, problem.bounds, decomposition, solution, y.ndim))
 
-    def predict(self, X):
+    def predict(self, X: SparseOrDense) -> FloatArray:
         """Predict by the kernel expansion and the intercept.
 
         Parameters
@@ -245,7 +249,7 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         X = validate_data(self, X, reset=False, **self._input_rules)
         return like_targets(self._fitted.mean(X), self._fitted.y_ndim)
 
-    def loo_predict(self):
+    def loo_predict(self) -> FloatArray:
         """Predict every training row from all the others, exactly and without refitting.
 
         Alpha stays as it is. A row of weight 0, which the fit never saw, gets its ordinary prediction.
@@ -260,7 +264,7 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             mean[absent] = as_columns(self.predict(self.X_fit_[absent]))
         return like_targets(mean, self._fitted.y_ndim)
 
-    def dual_coef_variance(self):
+    def dual_coef_variance(self) -> FloatArray:
         """Return the posterior variance of every dual coefficient (Proposition 2.4 of Schirru et al.).
 
         The diagonal of U diag(q) U', q = noise_var signal_var / ((signal_var s + noise_var) s), over the
@@ -274,7 +278,7 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         check_is_fitted(self)
         return like_targets(self._fitted.solution.dual_variance(), self._fitted.y_ndim)
 
-    def with_alpha(self, alpha):
+    def with_alpha(self, alpha: float | ArrayLike) -> Self:
         """Return a fitted copy with another alpha that shares this one's decomposition.
 
         Where that is a factor of the kernel matrix, it was made for the alpha of the fit, and serves

@@ -1,13 +1,16 @@
 """What a fitted estimator tells of its variances, the same for ridge and process."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..criteria import CRITERIA
 from ..criteria.evidence import neg_two_log_evidence
 from ..inference.tuned import criterion_curve
-from ..inference.uncertainty import variance_uncertainty
+from ..inference.uncertainty import VarianceUncertainty, variance_uncertainty
 from ..support.shapes import like_targets
+from ..support.types import Criterion, FloatArray
+from .fitted import Fitted
 
 __all__ = ["VarianceMethods"]
 
@@ -15,7 +18,10 @@ __all__ = ["VarianceMethods"]
 class VarianceMethods:
     """Methods of estimators with a `criterion` and, once fitted, a `Fitted` as `_fitted`."""
 
-    def criterion_curve(self, alphas):
+    criterion: Criterion
+    _fitted: Fitted
+
+    def criterion_curve(self, alphas: ArrayLike) -> FloatArray:
         """Evaluate the criterion along alpha, the ratio of noise to signal variance, without refitting.
 
         Bounds and priors of the variances have no part in it.
@@ -37,7 +43,7 @@ class VarianceMethods:
         values = criterion_curve(self._fitted.solution.rotated, CRITERIA[self.criterion], alphas)
         return like_targets(values, self._fitted.y_ndim)
 
-    def log_evidence_at(self, noise_variance, signal_variance):
+    def log_evidence_at(self, noise_variance: ArrayLike, signal_variance: ArrayLike) -> FloatArray:
         """Return the log (restricted) evidence at other variances, O(n) for each pair.
 
         Parameters
@@ -73,7 +79,7 @@ class VarianceMethods:
         values = -0.5 * neg_two_log_evidence(rotated, noise.ravel(), signal.ravel())
         return like_targets(values, ndim).reshape(noise.shape + (() if ndim == 1 else (-1,)))
 
-    def variance_uncertainty(self, coverage=0.95):
+    def variance_uncertainty(self, coverage: float = 0.95) -> tuple[VarianceUncertainty, ...]:
         """Return how well the data determine the variances, and with them their ratio, of every output.
 
         Standard errors and correlation of their logarithms, and profile-likelihood intervals of noise

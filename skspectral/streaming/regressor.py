@@ -1,9 +1,11 @@
 """Gaussian process regression on landmarks, from chunks of rows."""
 
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -11,10 +13,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..criteria import CRITERIA
 from ..inference.solution import warn_of_vanished_noise
+from ..inference.tuning import TuningResult
 from ..support.atomic import all_or_nothing
 from ..support.progress import Progress
 from ..support.shapes import as_columns, like_targets, per_output
-from ..support.validation import check_weights
+from ..support.types import Criterion, FloatArray, PerOutput, RandomState, Selection
+from ..support.validation import check_weights, with_checked_parameters
 from . import blocks
 from .features import Chunk, Features, sample_size
 from .model import Model, State
@@ -125,15 +129,15 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
 
     def __init__(
         self,
-        kernel=None,
+        kernel: Kernel | None = None,
         *,
-        landmarks=300,
-        criterion="evidence",
-        fit_intercept=True,
-        random_state=None,
-        selection="pivots",
-        verbose=0,
-    ):
+        landmarks: int | ArrayLike = 300,
+        criterion: Criterion = "evidence",
+        fit_intercept: bool = True,
+        random_state: RandomState = None,
+        selection: Selection = "pivots",
+        verbose: int = 0,
+    ) -> None:
         self.kernel = kernel
         self.landmarks = landmarks
         self.criterion = criterion
@@ -142,9 +146,9 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         self.selection = selection
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @with_checked_parameters
     @all_or_nothing
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Forget what was seen, choose landmarks among all rows, and sum over them.
 
         Parameters
@@ -171,9 +175,9 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         state = State(y_ndim, features, FeatureStatistics.nothing(features.rank, chunk.Y.shape[1]))
         return self._adopt(state.with_rows(chunk, self._report), tune=True)
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @with_checked_parameters
     @all_or_nothing
-    def partial_fit(self, X, y, sample_weight=None):
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add a chunk of rows; a chunk that is refused leaves everything as it was.
 
         Parameters
@@ -208,7 +212,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
             return self._wait_or_start(state.waiting_with(chunk))
         return self._adopt(state.with_rows(chunk, self._report))
 
-    def predict(self, X, return_std=False, include_noise=True):
+    def predict(self, X: ArrayLike, return_std: bool = False, include_noise: bool = True) -> FloatArray | Any:
         """Predict the mean and, on request, the standard deviation.
 
         Parameters
@@ -236,57 +240,57 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         return (mean, model.std(X, include_noise)) if return_std else mean
 
     @property
-    def statistics_(self):
+    def statistics_(self) -> FeatureStatistics:
         return self._settled.statistics
 
     @property
-    def n_samples_seen_(self):
+    def n_samples_seen_(self) -> int:
         check_is_fitted(self)
         return self._state.n_rows
 
     @property
-    def kernel_(self):
+    def kernel_(self) -> Kernel:
         return self._settled.features.kernel
 
     @property
-    def landmarks_(self):
+    def landmarks_(self) -> FloatArray:
         return self._settled.features.feature_map.landmarks
 
     @property
-    def rank_(self):
+    def rank_(self) -> int:
         return self._settled.features.rank
 
     @property
-    def noise_variance_(self):
+    def noise_variance_(self) -> PerOutput:
         return self._per_output(self._tuned.noise_var)
 
     @property
-    def signal_variance_(self):
+    def signal_variance_(self) -> PerOutput:
         return self._per_output(self._tuned.signal_var)
 
     @property
-    def log_evidence_(self):
+    def log_evidence_(self) -> PerOutput:
         return self._per_output(self._tuned.log_evidence)
 
     @property
-    def criterion_value_(self):
+    def criterion_value_(self) -> PerOutput:
         return self._per_output([t.value for t in self._tuned.tuning])
 
     @property
-    def effective_dof_(self):
+    def effective_dof_(self) -> PerOutput:
         return self._per_output(self._tuned.effective_dof)
 
     @property
-    def coef_(self):
+    def coef_(self) -> FloatArray:
         check_is_fitted(self)
         return like_targets(self._model.coef, self._state.y_ndim)
 
     @property
-    def intercept_(self):
+    def intercept_(self) -> PerOutput:
         return self._per_output(self._model.intercept)
 
     @property
-    def tuning_(self):
+    def tuning_(self) -> tuple[TuningResult, ...]:
         return self._tuned.tuning
 
     def __sklearn_is_fitted__(self):

@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from ..linalg.moments import FeatureSpectrum
+from ..linalg.rotated import Rotated
 from ..linalg.rows import RowCounts, Rows
+from ..support.types import FloatArray
 
 __all__ = ["FeatureStatistics"]
 
@@ -63,13 +66,13 @@ class FeatureStatistics:
     n_features: int
 
     @classmethod
-    def nothing(cls, n_features, n_outputs):
+    def nothing(cls, n_features: int, n_outputs: int) -> Self:
         """Return the statistics of no rows."""
         size = n_features + n_outputs
         return cls(0, 0.0, 0.0, np.zeros(size), np.zeros((size, size)), n_features)
 
     @classmethod
-    def from_rows(cls, Phi, Y, weight=None):
+    def from_rows(cls, Phi: FloatArray, Y: FloatArray, weight: FloatArray | None = None) -> Self:
         """Return the statistics of features Phi (n, r) and targets Y (n, m) with weights (n,), O(n r^2)."""
         rows = Rows.make(len(Phi), None, weight)
         if not rows.present.any():
@@ -91,7 +94,7 @@ class FeatureStatistics:
             Phi.shape[1],
         )
 
-    def __add__(self, other):
+    def __add__(self, other: "FeatureStatistics") -> "FeatureStatistics":
         """Return the statistics of the rows of both."""
         if not isinstance(other, FeatureStatistics):
             return NotImplemented
@@ -114,22 +117,22 @@ class FeatureStatistics:
             self.n_features,
         )
 
-    def __radd__(self, other):
+    def __radd__(self, other: int) -> "FeatureStatistics":
         """Return self for `other` = 0, where `sum` starts."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     @property
-    def n_outputs(self):
+    def n_outputs(self) -> int:
         """Number of outputs m."""
         return len(self.mean) - self.n_features
 
-    def counts(self, fit_intercept):
+    def counts(self, fit_intercept: bool) -> RowCounts:
         """Return the numbers that criteria ask of the rows."""
         mean_weight = self.weight / self.n_rows if self.n_rows else 0.0
         n_mean = int(fit_intercept and self.n_rows > 0)
         return RowCounts(self.n_rows, n_mean, self.half_log_weight, mean_weight)
 
-    def decompose(self, fit_intercept=True):
+    def decompose(self, fit_intercept: bool = True) -> FeatureSpectrum:
         """Return the eigenvalues of the (centred) Phi Phi', O(r^3), whatever the number of rows."""
         counts = self.counts(fit_intercept)
         mean_part = counts.n_mean * self.weight * float((self.mean[: self.n_features] ** 2).sum())
@@ -137,7 +140,7 @@ class FeatureStatistics:
         error = 8.0 * _EPS * max(self.n_features, np.sqrt(self.n_rows))
         return FeatureSpectrum.from_moments(self._moments(fit_intercept)[0], counts, mean_part, error)
 
-    def rotate(self, fit_intercept=True):
+    def rotate(self, fit_intercept: bool = True) -> Rotated:
         """Return the targets in the eigenbasis, for any criterion that does not look at single rows."""
         spectrum = self.decompose(fit_intercept)
         _, PhiY, energy = self._moments(fit_intercept)

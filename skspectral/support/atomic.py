@@ -1,11 +1,14 @@
 """A fit that fails or is interrupted leaves the estimator as it was."""
 
 from functools import wraps
+from typing import cast
+
+from .types import AnyFunction
 
 __all__ = ["all_or_nothing"]
 
 
-def all_or_nothing(fit):
+def all_or_nothing(fit: AnyFunction) -> AnyFunction:
     """Decorate a fit: whatever it raises, an interrupt included, the attributes are those from before."""
 
     @wraps(fit)
@@ -17,4 +20,4 @@ def all_or_nothing(fit):
             self.__dict__ = before  # a single assignment, which nothing can interrupt halfway
             raise
 
-    return whole
+    return cast(AnyFunction, whole)

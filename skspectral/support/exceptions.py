@@ -25,7 +25,7 @@ class IndefiniteKernelError(ValueError):
         The offending eigenvalue.
     """
 
-    def __init__(self, smallest_eigenvalue, tolerance):
+    def __init__(self, smallest_eigenvalue: float, tolerance: float) -> None:
         self.smallest_eigenvalue = float(smallest_eigenvalue)
         self.tolerance = float(tolerance)
         super().__init__(

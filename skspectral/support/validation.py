@@ -3,9 +3,18 @@
 import numbers
 
 import numpy as np
+from sklearn.base import _fit_context
 from sklearn.utils.validation import _check_sample_weight
 
-__all__ = ["check_alphas", "check_weights"]
+from .types import AnyFunction
+
+__all__ = ["check_alphas", "check_weights", "with_checked_parameters"]
+
+
+def with_checked_parameters(fit: AnyFunction) -> AnyFunction:
+    """Decorate a fit: parameters are checked first. It is scikit-learn's decorator, with types."""
+    checked: AnyFunction = _fit_context(prefer_skip_nested_validation=True)(fit)
+    return checked
 
 
 def check_weights(sample_weight, X):
