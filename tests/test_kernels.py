@@ -988,8 +988,10 @@ def test_mixed_tables_with_names_of_categories(rng):
     gp = SpectralGPRegressor(kernel).fit(frame[:100], y[:100])
     assert gp.score(frame[100:], y[100:]) > 0.95
     assert GaussianProcessRegressor(kernel + WhiteKernel()).fit(frame, y).score(frame, y) > 0.95
+    by_name = SpectralGPRegressor(named).fit(frame[:100], y[:100])
+    assert np.array_equal(by_name.predict(frame), gp.predict(frame))
     with pytest.raises(ValueError, match="'depth' is a name, but X is an array"):
-        SpectralGPRegressor(named).fit(frame, y)
+        SpectralGPRegressor(named).fit(frame.to_numpy(), y)
     with pytest.raises(ValueError, match=r"not numbers.*clay"):
         SpectralGPRegressor(Columns(RBF(), [0, 3], mixed=True)).fit(frame, y)
 

@@ -174,5 +174,5 @@ def test_pydoc_has_something_to_say(name):
 def test_pydoc_runs_as_a_command():
     command = [sys.executable, "-m", "pydoc", "skspectral.SpectralGPRegressor"]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
-    for heading in ("Parameters", "Attributes", "Notes", "Examples", "fit(self, X, y, sample_weight=None)"):
+    for heading in ("Parameters", "Attributes", "Notes", "Examples", "fit(self, X:", "sample_weight:"):
         assert heading in result.stdout
