@@ -4,7 +4,7 @@ A seeded random sample of single mutations (an operator, a constant, a sign, a d
 arguments) of the numerical rooms. Each is run, in a copy of the tree, against quick tests that call the
 mutated function until the first failure, and what survives these against all test files that call it:
 
-    python -m tests.mutation --number 300 --seed 0 --jobs 2 --log ../mutants.jsonl --report /tmp/mutants.md
+    python -m tests.mutation --number 300 --seed 0 --jobs 2 --log ../mutants.jsonl --report ../mutants.md
 
 With the same --log a run that was stopped goes on where it was; with --again survivors are judged once more,
 against tests written since. Survivors that cannot change a result are listed, with the reason, in
