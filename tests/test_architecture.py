@@ -29,7 +29,9 @@ FLOORS = {
         "validation",
     ],
     "kernels": [
+        "stationary",
         "algebra",
+        "attached",
         "composable",
         "columns",
         "functions",
@@ -69,7 +71,16 @@ FLOORS = {
     "criteria": ["form", "evidence", "posterior", "gcv", "leave_one_out"],
     "inference": ["tuning", "variances", "tuned", "solution", "uncertainty", "averaging"],
     "decomposition": ["data", "plan", "certificate", "decompose", "sharing"],
-    "learning": ["descent", "priors", "task", "step_factors", "objectives", "levels"],
+    "learning": [
+        "descent",
+        "priors",
+        "task",
+        "step_factors",
+        "objectives",
+        "user_path",
+        "exploration",
+        "levels",
+    ],
     "models": [
         "bounds",
         "conversion",
@@ -89,7 +100,7 @@ ORDER = [(floor, room) for floor, rooms in FLOORS.items() for room in (*rooms, N
 FACTORISING = {"linalg"}
 FACTORISATIONS = {"eigh", "eig", "eigvalsh", "eigvals", "svd", "svdvals", "cholesky", "cho_factor"}
 FACTORISATIONS |= {"qr", "lu", "lu_factor", "ldl", "inv", "pinv", "solve", "lstsq", "eigh_tridiagonal"}
-FACTORISATIONS |= {"solve_triangular", "dpotrf", "dpotri", "dpstrf", "dgeqrt", "dsytrd"}
+FACTORISATIONS |= {"solve_triangular", "dpotrf", "dpotri", "dpstrf", "dgeqrt", "dsytrd", "dstevd", "dtrtri"}
 # solves with its own curvature, as small as theta
 MAY_FACTORISE = {("learning", "descent")}
 UNKNOWN_TO = {
@@ -235,7 +246,7 @@ def test_the_walk_sees_what_is_there():
     assert ("support", "exceptions") in rooms_used(PACKAGE / "linalg" / "spectrum.py")
     assert ("linalg", "rows") in rooms_used(PACKAGE / "linalg" / "spectrum.py")
     assert ("criteria", None) in rooms_used(PACKAGE / "inference" / "tuned.py")
-    assert "scipy.linalg.eigh" in imported(PACKAGE / "linalg" / "spectrum.py")
+    assert "scipy.linalg.eigh" in imported(PACKAGE / "linalg" / "reflectors.py")
     assert "skspectral.criteria.form.Terms" in imported(PACKAGE / "criteria" / "gcv.py")
     assert place("linalg", "spectrum") > place("linalg", "rows") > place("kernels", "gram")
 

@@ -198,7 +198,7 @@ def test_alpha_is_checked_before_the_decomposition(monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("decomposed in vain")
 
-    monkeypatch.setattr("skspectral.linalg.spectrum.eigh", refuse)
+    monkeypatch.setattr("skspectral.linalg.spectrum.symmetric_eigen", refuse)
     with pytest.raises(ValueError, match="must be positive"):
         ridge(alpha=-1.0).fit(X, y)
 

@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skspectral.kernels.algebra import contract, evaluate
+from skspectral.kernels.attached import Pairs, attach
 
 ARD = [0.7, 1.3, 2.9]
 KERNELS = [
@@ -84,3 +85,45 @@ def test_derivatives_survive_inputs_that_span_many_length_scales(kernel, span, r
     G = G + G.T
     tensor = kernel(X, eval_gradient=True)[1]
     assert np.allclose(contract(kernel, G, X), np.einsum("ij,ijk->k", G, tensor), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, ConstantKernel(1.5), RBF(0.8) ** 3], ids=str)
+def test_an_attached_kernel_is_the_kernel_at_every_theta(kernel, inputs, rng):
+    """Started at one theta, asked at another; of weights the upper triangle is given."""
+    X, _ = inputs
+    theta = kernel.theta + rng.normal(0.0, 0.3, kernel.n_dims)
+    there, G = kernel.clone_with_theta(theta), rng.normal(size=(len(X), len(X)))
+    values = attach(kernel, X).at(theta)
+    assert np.allclose(values.K.matrix(len(X)), there(X), rtol=1e-12, atol=1e-12)
+    symmetric = np.triu(G) + np.triu(G, 1).T
+    expected = np.einsum("ij,ijp->p", symmetric, there(X, eval_gradient=True)[1])
+    assert np.allclose(values.contract(Pairs.of_triangle(np.triu(G))), expected, rtol=1e-8, atol=1e-8)
+    assert np.allclose(values.K.matrix(len(X)), there(X), rtol=1e-12, atol=1e-12)  # it is left alone
+
+
+@pytest.mark.parametrize("lengths", [1.0, [1.0, 2.0, 0.5]], ids=["one length", "three"])
+@pytest.mark.parametrize("size", [1e-150, 1.0, 1e150])
+def test_an_attached_kernel_takes_inputs_of_any_size(lengths, size, inputs, rng):
+    X, _ = inputs
+    wide, G = (1e-200, 1e200), Pairs.of_triangle(np.triu(rng.normal(size=(17, 17))))
+    kernel = RBF(lengths, wide) + RationalQuadratic(2.0, 0.7, wide, "fixed")
+    moved = kernel.clone_with_theta(kernel.theta + np.log(size))
+    here, there = attach(kernel, X).at(kernel.theta), attach(moved, X * size).at(moved.theta)
+    assert np.allclose(here.K.off, there.K.off, rtol=1e-10)
+    assert np.allclose(here.contract(G), there.contract(G), rtol=1e-8)
+
+
+@pytest.mark.parametrize("span", [1.0, 1e6])
+def test_an_attached_kernel_survives_inputs_that_span_many_length_scales(span, rng):
+    X = np.concatenate([rng.normal(size=(8, 2)), span + rng.normal(size=(8, 2))])
+    kernel, G = RBF([1.0, 0.7]), np.triu(rng.normal(size=(16, 16)))
+    slopes = attach(kernel, X).at(kernel.theta).contract(Pairs.of_triangle(G))
+    symmetric = G + np.triu(G, 1).T
+    expected = np.einsum("ij,ijp->p", symmetric, kernel(X, eval_gradient=True)[1])
+    assert np.allclose(slopes, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_an_attached_kernel_refuses_a_wrong_number_of_length_scales(inputs):
+    kernel = RBF([1.0, 2.0])
+    with pytest.raises(ValueError, match="length_scale has 2 entries but the kernel sees 3 columns"):
+        attach(kernel, inputs[0]).at(kernel.theta)

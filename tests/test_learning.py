@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -341,7 +340,7 @@ def test_bad_priors_are_refused_before_any_work(priors, message, monkeypatch):
     def must_not_run(*args, **kwargs):
         raise AssertionError("work began")
 
-    monkeypatch.setattr("skspectral.linalg.spectrum.eigh", must_not_run)
+    monkeypatch.setattr("skspectral.linalg.spectrum.symmetric_eigen", must_not_run)
     X, Y = data(n=10)
     with pytest.raises(ValueError, match=message):
         SpectralGPRegressor(RBF(1.0), priors=priors).fit(X, Y[:, 0])
@@ -406,10 +405,10 @@ def test_few_rows_may_have_nothing_to_learn_from(monkeypatch):
     X = np.random.default_rng(0).uniform(-2, 2, (700, 1))
     y = np.sin(3 * X[:, 0])
     y[:175] = 0.0
-    levels = [np.arange(175), np.arange(700)]
+    monkeypatch.setattr(learning, "_drawn", lambda task, n_rows: np.arange(n_rows))
     ends = []
-    for used in (levels, levels[1:]):
-        monkeypatch.setattr(learning, "_levels", lambda task, used=used: used)
+    for halvings in (2, 0):
+        monkeypatch.setattr(learning, "_halvings", lambda task, halvings=halvings: halvings)
         ends.append(SpectralGPRegressor(RBF(1.0)).fit(X, y))
     assert ends[0].kernel_.theta == pytest.approx(ends[1].kernel_.theta, abs=1e-4)
 
@@ -417,8 +416,10 @@ def test_few_rows_may_have_nothing_to_learn_from(monkeypatch):
 @pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
 @pytest.mark.parametrize("max_steps", [1, 2])
 def test_the_decomposition_is_that_of_the_learned_kernel(max_steps, monkeypatch):
-    short = partial(minimize_in_box, max_steps=max_steps)
-    monkeypatch.setattr(learning, "minimize_in_box", lambda *args, **kwargs: short(*args, **kwargs))
+    def short(*args, **settings):
+        return minimize_in_box(*args, **settings | {"max_steps": max_steps})
+
+    monkeypatch.setattr("skspectral.learning.exploration.minimize_in_box", short)
     for seed in range(4):
         X, y = smooth(seed, n=60)
         gp = SpectralGPRegressor(RBF(np.ones(2)), fit_intercept=False).fit(X, y)
@@ -553,7 +554,7 @@ def test_every_factorisation_is_counted_once(outputs, optimizer, monkeypatch):
 
         monkeypatch.setattr(module, name, wrapper)
 
-    counted("eigh", spectrum_module)
+    counted("symmetric_eigen", spectrum_module)
     counted("dpotrf", resolvent_module)
     X, Y = data(n=40, m=outputs)
     gp = SpectralGPRegressor(RBF(1.0), optimizer=optimizer).fit(X, Y[:, 0] if outputs == 1 else Y)

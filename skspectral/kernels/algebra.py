@@ -35,12 +35,12 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
+from .stationary import direction_sums, half_squared_distances, radial, scaled_inputs, slope_by_alpha
+
 __all__ = ["contract", "contract_diagonal", "evaluate", "in_order"]
 
 # Step of the central difference for kernels of which only values are known.
 _STEP = 1e-5
-# Half squared lengths beyond which the rounding of |a|^2 + |b|^2 - 2ab, about eps times them, would be seen.
-_CANCELLING = 5e4
 # Rows whose kernel among themselves is made to read off the derivatives of its diagonal.
 _DIAGONAL_BLOCK = 64
 
@@ -62,14 +62,10 @@ def evaluate(kernel, X, Z=None):
             return _scaled(evaluate(kernel.k2, X, Z), kernel.k1.constant_value)
         K = evaluate(kernel.k1, X, Z)
         return np.multiply(K, evaluate(kernel.k2, X, Z), out=K)
-    if type(kernel) is RBF or (type(kernel) is Matern and kernel.nu == np.inf):
-        K = _half_squared_distances(kernel.length_scale, X, Z)
-        return np.exp(np.negative(K, out=K), out=K)
-    if type(kernel) is RationalQuadratic:
-        K = _half_squared_distances(kernel.length_scale, X, Z)
-        K /= kernel.alpha
-        K += 1.0
-        return np.power(K, -kernel.alpha, out=K)
+    shape = radial(kernel)
+    if shape is not None:
+        D = _distances(shape, *scaled_inputs(kernel.length_scale, X, Z), is_square=Z is None)
+        return shape.value(D, getattr(kernel, "alpha", None))
     return np.array(kernel(X, Z), dtype=np.float64)
 
 
@@ -130,7 +126,7 @@ def in_order(kernel, slopes):
 
 
 def _rule(kernel):
-    if type(kernel) is Matern and kernel.nu not in _MATERN_WEIGHTS:
+    if type(kernel) is Matern and radial(kernel) is None:
         return None
     return _RULES.get(type(kernel))
 
@@ -146,54 +142,6 @@ def _scaled(K, factor):
     return K
 
 
-def _rows(X, length_scale):
-    """Return inputs as rows of float64, checked to have as many columns as there are length scales."""
-    X = np.atleast_2d(np.asarray(X, dtype=np.float64))
-    if np.size(length_scale) not in (1, X.shape[1]):
-        raise ValueError(
-            f"length_scale has {np.size(length_scale)} entries but the kernel sees {X.shape[1]} columns. "
-            "Pass one number, or one for each column."
-        )
-    return X
-
-
-def _half_squared_distances(length_scale, X, Z=None):
-    """Return |x_i - z_j|^2 / 2 in units of the length scale, non-negative."""
-    X, Z = _rows(X, length_scale), None if Z is None else _rows(Z, length_scale)
-    # Small coordinates: less cancellation in |a|^2 + |b|^2 - 2ab. Of Z, so that each row of the result
-    # depends on its own x only.
-    centre = (X if Z is None else Z).mean(axis=0)
-    A = (X - centre) / length_scale
-    B = A if Z is None else (Z - centre) / length_scale
-    half = 0.5 * np.einsum("ij,ij->i", A, A)
-    half_B = half if Z is None else 0.5 * np.einsum("ij,ij->i", B, B)
-    if half_B.max(initial=0.0) > _CANCELLING:
-        return 0.5 * cdist(A, B, "sqeuclidean")
-    D = A @ B.T
-    np.subtract(half[:, None], D, out=D)
-    D += half_B
-    np.maximum(D, 0.0, out=D)
-    if Z is None:
-        np.fill_diagonal(D, 0.0)
-    return D
-
-
-def _direction_sums(W, length_scale, X, Z=None):
-    """Return sum_ij W_ij (x_ik - z_jk)^2 / length_scale_k^2 for every input k."""
-    centre = (X if Z is None else Z).mean(axis=0)
-    A = (X - centre) / length_scale
-    B = A if Z is None else (Z - centre) / length_scale
-    if 0.5 * np.einsum("ij,ij->i", B, B).max(initial=0.0) > _CANCELLING:
-        return np.array([np.vdot(W, np.subtract.outer(a, b) ** 2) for a, b in zip(A.T, B.T, strict=True)])
-    WB = W @ B
-    return W.sum(axis=1) @ A**2 + W.sum(axis=0) @ B**2 - 2.0 * np.einsum("ik,ik->k", A, WB)
-
-
-def _per_length_scale(sums, kernel):
-    """Return the directional sums as derivatives by log length_scale: one, or one for each input."""
-    return sums if kernel.anisotropic else sums.sum()
-
-
 def _constant(kernel, G, X, Z):
     return {"constant_value": kernel.constant_value * G.sum()}
 
@@ -202,37 +150,26 @@ def _white(kernel, G, X, Z):
     return {"noise_level": kernel.noise_level * np.trace(G) if Z is None else 0.0}
 
 
-def _rbf(kernel, G, X, Z):
-    W = evaluate(kernel, X, Z)
-    W *= G
-    return {"length_scale": _per_length_scale(_direction_sums(W, kernel.length_scale, X, Z), kernel)}
+def _radial(kernel, G, X, Z):
+    shape, alpha = radial(kernel), getattr(kernel, "alpha", None)
+    A, B = scaled_inputs(kernel.length_scale, X, Z)
+    D = _distances(shape, A, B, is_square=Z is None)
+    K = shape.value(D.copy(), alpha)
+    W = shape.weight(D, K, alpha) * G
+    if np.ndim(kernel.length_scale) and len(kernel.length_scale) > 1:
+        return {"length_scale": direction_sums(W, A, B)}
+    slopes = {"length_scale": 2.0 * np.vdot(W, D)}
+    if alpha is not None:
+        slopes["alpha"] = slope_by_alpha(D, G * K, alpha)
+    return slopes
 
 
-# -rho'(d)/d of each Matern kernel as a function of d, the common weight of all directions.
-_MATERN_WEIGHTS = {
-    0.5: lambda d: np.divide(np.exp(-d), d, out=np.zeros_like(d), where=d > 0),
-    1.5: lambda d: 3.0 * np.exp(-np.sqrt(3.0) * d),
-    2.5: lambda d: 5.0 / 3.0 * (1.0 + np.sqrt(5.0) * d) * np.exp(-np.sqrt(5.0) * d),
-    np.inf: lambda d: np.exp(-0.5 * d**2),
-}
-
-
-def _matern(kernel, G, X, Z):
-    d = cdist(X / kernel.length_scale, (X if Z is None else Z) / kernel.length_scale)
-    W = _MATERN_WEIGHTS[kernel.nu](d)
-    W *= G
-    return {"length_scale": _per_length_scale(_direction_sums(W, kernel.length_scale, X, Z), kernel)}
-
-
-def _rational_quadratic(kernel, G, X, Z):
-    alpha = kernel.alpha
-    half = _half_squared_distances(kernel.length_scale, X, Z)
-    base = 1.0 + half / alpha
-    GK = G * base**-alpha
-    return {
-        "length_scale": np.sum(GK * 2.0 * half / base),
-        "alpha": np.sum(GK * (half / base - alpha * np.log(base))),
-    }
+def _distances(shape, A, B, is_square):
+    """Return half squared distances in units of the length scale, exactly 0 on the diagonal of a square."""
+    D = half_squared_distances(A, B, exactly=not shape.is_smooth)
+    if is_square:
+        np.fill_diagonal(D, 0.0)
+    return D
 
 
 def _dot_product(kernel, G, X, Z):
@@ -252,9 +189,9 @@ def _exp_sine_squared(kernel, G, X, Z):
 _RULES = {
     ConstantKernel: _constant,
     WhiteKernel: _white,
-    RBF: _rbf,
-    Matern: _matern,
-    RationalQuadratic: _rational_quadratic,
+    RBF: _radial,
+    Matern: _radial,
+    RationalQuadratic: _radial,
     DotProduct: _dot_product,
     ExpSineSquared: _exp_sine_squared,
 }

@@ -18,6 +18,10 @@ _MAX_STEP = 2.0
 _MAX_HALVINGS = 12
 # Smallest curvature relative to the largest.
 _FLATTEST = 1e-12
+# Way of a variable in one direction, in log units, that suggests its bound, where a step brings this little.
+_LONG_WAY, _LITTLE = 3.0, 0.05
+# How many times its last decrease a descent may still be expected to fall.
+_OUTLOOK = 4.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,16 @@ class Descent:
 
 
 def minimize_in_box(
-    objective, start, lower, upper, *, curvature=None, tolerance=1e-7, max_steps=100, report=None
+    objective,
+    start,
+    lower,
+    upper,
+    *,
+    curvature=None,
+    tolerance=1e-7,
+    max_steps=100,
+    to_beat=None,
+    report=None,
 ):
     """Minimise a function over lower <= x <= upper.
 
@@ -61,39 +74,95 @@ def minimize_in_box(
         Stop when the model promises, or two steps in a row bring, no more than this.
     max_steps : int, default=100
         Limit of the number of steps.
+    to_beat : float, default=None
+        Stop when the last decreases do not suggest that this value will be reached.
     report : callable, default=None
         report(step, x, evaluation) is called after every step.
     """
-    x = np.clip(start, lower, upper)
-    here = objective(x)
-    B = _initial_curvature(here.gradient) if curvature is None else curvature.copy()
-    fresh = curvature is None
-    idle = n_steps = 0
-    while n_steps < max_steps:
-        gradient = here.gradient
-        free = ~((x <= lower) & (gradient > 0) | (x >= upper) & (gradient < 0))
-        if not gradient[free].any():
-            break
-        direction = _newton_direction(B, gradient, free)
-        if -0.5 * (gradient @ direction) < tolerance and (idle or not fresh):
-            break
-        x_new, there = _line_search(
-            objective, x, here.value + 0.1 * tolerance, gradient, direction, lower, upper
-        )
-        n_steps += 1
-        if there is None:
-            if fresh:
-                break
-            B, fresh = _initial_curvature(gradient), True
-            continue
-        idle = idle + 1 if here.value - there.value < tolerance else 0
-        B = _updated(B, x_new - x, there.gradient - gradient, fresh)
-        x, here, fresh = x_new, there, False
+    walk = _Walk(objective, start, lower, upper, curvature)
+    while walk.n_steps < max_steps and walk.promise() >= tolerance and walk.step(tolerance):
         if report is not None:
-            report(n_steps, x, here)
-        if idle >= 2:
+            report(walk.n_steps, walk.x, walk.here)
+        if walk.idle >= 2 or (to_beat is not None and walk.is_behind(to_beat)):
             break
-    return Descent(x, here, B)
+    return Descent(walk.x, walk.here, walk.B)
+
+
+class _Walk:
+    """Where a descent is and what it knows.
+
+    Attributes
+    ----------
+    x, here
+        The point, and the evaluation there.
+    B : ndarray of shape (p, p)
+        Estimate of the Hessian; `fresh` until a step has shown something of it.
+    idle : int
+        Steps in a row that brought next to nothing.
+    """
+
+    def __init__(self, objective, start, lower, upper, curvature):
+        self.objective, self.lower, self.upper = objective, lower, upper
+        self.x = np.clip(start, lower, upper)
+        self.here = objective(self.x)
+        self.fresh = curvature is None
+        self.B = _initial_curvature(self.here.gradient) if self.fresh else curvature.copy()
+        self.idle = self.n_steps = 0
+        self.decrease = np.inf
+        self._drift = np.zeros_like(self.x)
+
+    def promise(self):
+        """Return the decrease that the model promises; infinite where no step has shown the curvature."""
+        gradient = self.here.gradient
+        free = ~((self.x <= self.lower) & (gradient > 0) | (self.x >= self.upper) & (gradient < 0))
+        if not gradient[free].any():
+            return -np.inf
+        self._direction = _newton_direction(self.B, gradient, free)
+        return np.inf if self.fresh and not self.idle else -0.5 * (gradient @ self._direction)
+
+    def step(self, tolerance):
+        """Move; return whether the descent can go on."""
+        x, here = self.x, self.here
+        value = here.value + 0.1 * tolerance
+        x_new, there = _line_search(
+            self.objective, x, value, here.gradient, self._direction, self.lower, self.upper
+        )
+        self.n_steps += 1
+        if there is None:
+            was_fresh, self.B, self.fresh = self.fresh, _initial_curvature(here.gradient), True
+            return not was_fresh
+        self._take(x_new, there, tolerance)
+        self._try_bounds()
+        return True
+
+    def _take(self, x, there, tolerance):
+        self.decrease = self.here.value - there.value
+        self.idle = self.idle + 1 if self.decrease < tolerance else 0
+        self.B = _updated(self.B, x - self.x, there.gradient - self.here.gradient, self.fresh)
+        moved = x - self.x
+        self._drift = np.where(np.sign(moved) == np.sign(self._drift), self._drift + moved, moved)
+        self.x, self.here, self.fresh = x, there, False
+
+    def is_behind(self, value):
+        """Return whether steps like the last ones do not lead below a value."""
+        return self.n_steps > 1 and self.here.value - _OUTLOOK * max(self.decrease, 0.0) > value
+
+    def _try_bounds(self):
+        """Go to the bounds that some variables creep towards, if that is no worse.
+
+        The length of an input that does not matter grows for ever, for less and less: a long way in one
+        direction that brings little is tried to its end.
+        """
+        creeping = (np.abs(self._drift) > _LONG_WAY) & (self.x > self.lower) & (self.x < self.upper)
+        if self.decrease > _LITTLE or not creeping.any():
+            return
+        end = np.where(creeping, np.where(self._drift > 0, self.upper, self.lower), self.x)
+        if not np.isfinite(end).all():
+            return
+        there = self.objective(end)
+        self._drift[creeping] = 0.0
+        if there.value <= self.here.value:
+            self.x, self.here, self.idle = end, there, 0
 
 
 def _initial_curvature(gradient):

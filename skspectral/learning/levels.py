@@ -1,9 +1,9 @@
 """Learning continuous kernel parameters: the outer loop around the O(n) inner one.
 
-`learn` minimises an objective of `objectives` first on few rows and finally on all of them: every level
-starts where the coarser one ended, with its curvature, so that the full matrix is factorised only a few
-times. A level ends with a spectrum and a global search over the noise ratio. Where that finds a better one
-than the descent did, the descent goes on from there.
+`learn` minimises an objective of `objectives` first on few rows and finally on all of them. The coarsest
+level explores (`exploration`); every other one starts where the coarser one ended, with its curvature, so
+that the full matrix is factorised only a few times. All rows end with a spectrum and a global search over the
+noise ratio. Where that finds a better one than the descent did, the descent goes on from there.
 """
 
 from dataclasses import dataclass, replace
@@ -16,18 +16,16 @@ from ..decomposition.plan import SMALLEST_N, Route
 from ..inference.solution import Solution
 from ..kernels.parts import parameter_names
 from ..support.threads import threads_for
-from .descent import minimize_in_box
+from .exploration import Explorer
 from .objectives import SpectralObjective, make_objective
+from .user_path import follow_user_path
 
 __all__ = ["Learned", "learn", "learn_from_starts", "learn_with"]
 
-# Fewest rows of a level; each level has this fraction of the next one's rows.
-_COARSEST = 150
-_FRACTION = 0.25
+# Fewest rows of a level, in all and for each parameter.
+_COARSEST, _COARSEST_EACH = 150, 15
 # Decrease of -2 log density that is not worth another step: on all rows, where they are many, on the way.
 _TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-9, 1e-5, 1e-3
-# The same where several starts are compared first.
-_LOOK_TOLERANCE = 1e-2
 # How often the global search over g may send the descent on its way again.
 _MAX_ROUNDS = 4
 
@@ -110,41 +108,74 @@ def learn(task, theta, bounds, *, report=None):
     report : callable, default=None
         report(n_rows, step, theta, evaluation) after every step.
     """
-    starts, curvature, noise_ratio, n_calls = None, None, None, 0
-    for rows in _levels(task):
-        level = task if len(rows) == len(task) else task.subset(rows).of_varying_outputs()
-        if level is None:
-            continue  # these rows have nothing to learn from
-        with threads_for(len(rows)):
-            objective = make_objective(level, task.is_single, noise_ratio)
-            if starts is None:
-                starts = objective.starts(theta)
-            descent, end = _descend(objective, starts, bounds, curvature, level is task, report)
-        starts, curvature = [descent.x], descent.curvature / _FRACTION
-        noise_ratio = end.solution.noise_ratio.min()
-        n_calls += objective.n_calls
-    return replace(end, value=descent.value, n_decompositions=n_calls)
+    found, n_calls, halvings = None, 0, _halvings(task)
+    while True:
+        rows = _drawn(task, len(task) >> halvings)
+        level = task if halvings == 0 else task.subset(rows).of_varying_outputs()
+        if level is not None:  # these rows have something to learn from
+            with threads_for(len(rows)):
+                objective = make_objective(
+                    level, task.is_single, None if found is None else found.noise_ratio
+                )
+                explorer = Explorer(objective, *objective.box(bounds), _at_level(report, objective))
+                found = _found(explorer, found, theta, halvings == 0)
+                n_calls += objective.n_calls
+                if halvings == 0:
+                    descent, end = _settled(explorer, found)
+                    return replace(end, value=descent.value, n_decompositions=n_calls + end.n_decompositions)
+        halvings = _finer(halvings, found)
 
 
-def _descend(objective, starts, bounds, curvature, is_last, report):
-    """Return the best descent from all starts, and what the global search over variances makes of its end."""
-    lower, upper = objective.box(bounds)
-    settings = {
-        "tolerance": _tolerance(objective.task) if is_last else _COARSE_TOLERANCE,
-        "report": None if report is None else _at_level(report, objective),
-    }
-    if len(starts) > 1:  # look from all of them, go on from the best
-        look = settings | {"tolerance": _LOOK_TOLERANCE}
-        ends = [minimize_in_box(objective, s, lower, upper, curvature=curvature, **look) for s in starts]
-        best = min(ends, key=lambda end: end.value)
-        starts, curvature = [best.x], best.curvature
-    best = minimize_in_box(objective, starts[0], lower, upper, curvature=curvature, **settings)
+@dataclass(frozen=True)
+class _Found:
+    """What a level found: its best descents, best first, and its number of rows."""
+
+    ends: list
+    n_rows: int
+
+    @property
+    def best(self):
+        return self.ends[0]
+
+    @property
+    def noise_ratio(self):
+        """Smallest noise ratio of all outputs."""
+        noise, signal = self.best.evaluation.variances
+        return np.min(noise / signal)
+
+
+def _found(explorer, coarser, theta, is_last):
+    """Return what a level finds: by exploring, or from the ends of a coarser level."""
+    objective = explorer.objective
+    n_rows, paths = len(objective.task), _user_paths(objective, theta) if is_last else []
+    if coarser is None:
+        return _Found(explorer.explore([*objective.starts(theta), *paths], _COARSE_TOLERANCE), n_rows)
+    growth = n_rows / coarser.n_rows
+    starts = [(path, None) for path in paths] + [(end.x, end.curvature * growth) for end in coarser.ends]
+    return _Found(explorer.compare(starts, _COARSE_TOLERANCE), n_rows)
+
+
+def _user_paths(objective, theta):
+    """Return the outer variables at the end of the user's own path, if that is followed."""
+    task = objective.task
+    if not np.array_equal(theta, task.kernel.theta):
+        return []
+    end, n_calls = follow_user_path(task)
+    objective.n_calls += n_calls
+    return [] if end is None else [objective.with_ratio(*end)]
+
+
+def _settled(explorer, found):
+    """Return the best descent on all rows, and what the global search over variances makes of its end."""
+    objective, tolerance = explorer.objective, _tolerance(explorer.objective.task)
+    objective.n_calls, best = 0, found.best
+    best = explorer.descend(best.x, curvature=best.curvature, tolerance=tolerance)
     for _ in range(_MAX_ROUNDS):
         end = _globally(objective, objective.theta(best.x))
         if end.value >= best.value - best.evaluation.off_by:
             return best, end
         again = objective.at(end.theta, end.solution)
-        best = minimize_in_box(objective, again, lower, upper, curvature=best.curvature, **settings)
+        best = explorer.descend(again, curvature=best.curvature, tolerance=tolerance)
     return best, _globally(objective, objective.theta(best.x))
 
 
@@ -176,15 +207,27 @@ def learn_with(optimizer, task, theta, bounds):
 
 
 def _at_level(report, objective):
+    if report is None:
+        return None
+
     def report_step(step, variables, evaluation):
         report(len(objective.task), step, objective.theta(variables), evaluation)
 
     return report_step
 
 
-def _levels(task):
-    """Return row indices of each level, nested, from the coarsest to all rows."""
-    order, sizes = task.data.shuffled(task.problem().gram), [len(task)]
-    while _FRACTION * sizes[-1] >= _COARSEST:
-        sizes.append(int(_FRACTION * sizes[-1]))
-    return [np.sort(order[:size]) for size in reversed(sizes)]
+def _halvings(task):
+    """Return how often the rows are halved for the coarsest level."""
+    fewest = max(_COARSEST, _COARSEST_EACH * task.kernel.n_dims)
+    return max(0, int(np.log2(len(task) / fewest)))
+
+
+def _finer(halvings, found):
+    """Return the halvings of the next level: one less, or two where factors make large levels cheap."""
+    by_factor = found is not None and found.best.evaluation.rank is not None
+    return max(0, halvings - (2 if by_factor else 1))
+
+
+def _drawn(task, n_rows):
+    """Return the row indices of a level: those of coarser levels are among them."""
+    return np.sort(task.data.shuffled(task.problem().gram)[:n_rows])

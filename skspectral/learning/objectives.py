@@ -25,7 +25,8 @@ from ..criteria import profile
 from ..criteria.form import Terms
 from ..inference.tuned import tune
 from ..inference.variances import finite_ratio, resolvable_ratios
-from ..kernels.algebra import contract, evaluate
+from ..kernels.algebra import contract
+from ..kernels.attached import Pairs, attach
 from ..linalg.factor_terms import FactorTerms
 from ..linalg.resolvent import Resolvent
 from ..support.exceptions import IndefiniteKernelError
@@ -119,7 +120,7 @@ class SpectralObjective:
                 # nothing is known yet of the noise, which says how exact a factor must be
                 self.n_calls += 1
                 self._smallest_g = self.task.solve(theta)[1].noise_ratio.min()
-            factor = self._factors.at(kernel, self._smallest_g)
+            factor = self._factors.at(theta, self._smallest_g)
             if factor is not None:
                 with threads_for(len(self.task), factor.rank):
                     return self._from_factor(kernel, theta, factor)
@@ -165,6 +166,7 @@ class ResolventObjective:
     def __init__(self, task):
         self.task, self.n_calls = task, 0
         self._factors = StepFactors(task, _LARGEST_SHARE_OF_CHOLESKY)
+        self._kernel = attach(task.kernel, task.data.X)
         bounds = task.bounds
         self._is_noise_free = bounds.allow_no_noise(len(task), self._factors.scale)
         limits = bounds.of_signal if self._is_noise_free else bounds
@@ -175,9 +177,12 @@ class ResolventObjective:
         """Return (theta, x) with x tuned globally at theta, and with the user's x where there is one."""
         self.n_calls += 1
         points = [self.at(theta, self.task.solve(theta)[1])]
-        if self.task.ratio_start is not None:
-            points.append(np.append(theta, np.log(self.task.ratio_start)))
-        return points
+        ratio = self.task.given_ratio
+        return points if ratio is None else [*points, self.with_ratio(theta, ratio)]
+
+    def with_ratio(self, theta, noise_ratio):
+        """Return (theta, x) at a noise ratio."""
+        return np.append(theta, np.log(noise_ratio))
 
     def at(self, theta, solution):
         """Return (theta, x) of a solution, with x moved to where there is a slope."""
@@ -203,13 +208,13 @@ class ResolventObjective:
         """Return the `Evaluation` at (theta, x)."""
         self.n_calls += 1
         theta, x = variables[:-1], variables[-1]
-        kernel, g = self.task.kernel_at(theta), np.exp(x)
+        g = np.exp(x)
         try:
-            factor = self._factors.at(kernel, g)
+            factor = self._factors.at(theta, g)
             if factor is None:
-                at_x, slope = self._from_resolvent(kernel, x, g)
+                at_x, slope = self._from_resolvent(theta, x, g)
             else:
-                at_x, slope = self._from_factor(kernel, x, g, factor)
+                at_x, slope = self._from_factor(theta, x, g, factor)
         except IndefiniteKernelError:
             return Evaluation.undefined(variables)
         noise_var = at_x.noise_var[0] * self._factors.scale**2
@@ -221,18 +226,18 @@ class ResolventObjective:
             return Evaluation(value, gradient, variances)
         return Evaluation(value, gradient, variances, factor.rank, _OFF_BY_OF_FACTORS)
 
-    def _from_resolvent(self, kernel, x, g):
+    def _from_resolvent(self, theta, x, g):
         """Return the profile at (theta, x) and the slope by theta, from a Cholesky of K + gI."""
-        rows, X = self._factors.rows, self.task.data.X
-        resolvent = Resolvent.from_gram(evaluate(kernel, X), rows, g)
+        rows, values = self._factors.rows, self._kernel.at(theta)
+        resolvent = Resolvent.from_gram(values.K.matrix(len(rows)), rows, g)
         *terms, dual = resolvent.evidence_terms(self._factors.Z[:, 0])
         at_x = self._profile(x, *terms)
-        G = resolvent.inverse
-        G -= np.outer(dual * (g / at_x.noise_var[0]), dual)
-        return at_x, contract(kernel, rows.unweighted_sensitivity(G), X)
+        G = resolvent.sensitivity(dual, g / at_x.noise_var[0, 0])
+        return at_x, values.contract(Pairs.of_triangle(rows.unweighted_sensitivity(G)))
 
-    def _from_factor(self, kernel, x, g, factor):
+    def _from_factor(self, theta, x, g, factor):
         """Return the same from a factor of K."""
+        kernel = self.task.kernel_at(theta)
         with threads_for(len(self.task), factor.rank):
             terms = FactorTerms(factor, self._factors.rows, self._factors.Z)
             *values, B_inv, residual = terms.at(g)

@@ -43,10 +43,11 @@ class StepFactors:
         self._largest = rank if self.by_force else max(1, int(largest_share * n))
         self._open = task.is_by_evidence and task.plan.may_use_factors(n)
 
-    def at(self, kernel, g):
-        """Return a factor exact enough at noise ratio g, or None."""
+    def at(self, theta, g):
+        """Return a factor at theta, exact enough at noise ratio g, or None."""
         if not self._open or g is None:
             return None
+        kernel = self.task.kernel_at(theta)
         data, tau = self.task.data, _TAU_SHARE * g
         try:
             factor = pivoted_cholesky(

@@ -11,6 +11,7 @@ from ..decomposition.decompose import Problem, decompose, decompose_matrix
 from ..decomposition.plan import Plan
 from ..inference.variances import VarianceBounds, VariancePrior
 from ..kernels.gram import make_gram
+from ..kernels.parts import split_kernel
 
 __all__ = ["Task"]
 
@@ -33,8 +34,8 @@ class Task:
         Priors of the variances.
     theta_prior : callable or None
         theta -> (-2 log density, gradient).
-    ratio_start : float or None
-        A noise ratio to start from as well.
+    given : Kernel or None
+        The kernel as the user wrote it, with its constant and its noise: a start too.
     plan : Plan
         How kernel matrices are decomposed. Only "exact" keeps steps from using factors of K that are exact to
         tolerance.
@@ -48,7 +49,7 @@ class Task:
     bounds: VarianceBounds = field(default_factory=VarianceBounds)
     variance_prior: VariancePrior | None = None
     theta_prior: object = None
-    ratio_start: float | None = None
+    given: Kernel | None = None
     plan: Plan = field(default_factory=Plan)
     report: object = None
 
@@ -73,6 +74,14 @@ class Task:
     def is_single(self):
         """Whether it is about the evidence of one output, for which there is a `ResolventObjective`."""
         return self.is_by_evidence and self.data.n_outputs == 1
+
+    @property
+    def given_ratio(self):
+        """The noise ratio of the given kernel, None where it has not both variances."""
+        parts = None if self.given is None else split_kernel(self.given)
+        if parts is None or not (parts.noise_start and parts.signal_start):
+            return None
+        return parts.noise_start / parts.signal_start
 
     def kernel_at(self, theta):
         """Return the kernel with other parameters."""

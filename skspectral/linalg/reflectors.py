@@ -1,32 +1,36 @@
-"""Orthonormal vectors that stay in the reflectors of a QR decomposition."""
+"""Orthonormal vectors that stay in the reflectors of a decomposition."""
 
 import numpy as np
 from scipy.linalg import eigh, svd
-from scipy.linalg.lapack import dgemqrt, dgeqrt
+from scipy.linalg.lapack import dgemqrt, dgeqrt, dstevd, dsytrd, dsytrd_lwork, dtrtri
 
-__all__ = ["ReflectedVectors", "left_singular"]
+__all__ = ["ReflectedVectors", "left_singular", "symmetric_eigen"]
 
 # Reflectors that are applied together.
 _BLOCK = 64
+# Rows up to which eigenvectors are formed at once.
+_SMALL = 256
 
 
 class ReflectedVectors:
-    """Orthonormal vectors Q_f W kept as the Householder reflectors of a QR decomposition.
+    """Orthonormal vectors [0; Q_f W], Q_f kept as Householder reflectors, with rows of W on top of it.
 
-    By geqrt and gemqrt, which only read the reflectors. (ormqr writes into them and puts back what was there,
-    which threads that share them, and memory that is mapped for reading, do not survive.)
+    By geqrt's form and gemqrt, which only read the reflectors. (ormqr writes into them and puts back what was
+    there, which threads that share them, and memory that is mapped for reading, do not survive.)
 
     Parameters
     ----------
     reflectors, blocks
         As LAPACK's geqrt returns them.
-    W : ndarray of shape (r, k)
+    W : ndarray of shape (offset + r, k)
         Orthonormal columns in the coordinates of R.
+    offset : int, default=0
+        First rows that no reflector touches.
     """
 
-    def __init__(self, reflectors, blocks, W):
-        self.reflectors, self.blocks, self.W = reflectors, blocks, W
-        self.shape = len(reflectors), W.shape[1]
+    def __init__(self, reflectors, blocks, W, offset=0):
+        self.reflectors, self.blocks, self.W, self.offset = reflectors, blocks, W, offset
+        self.shape = offset + len(reflectors), W.shape[1]
 
     def __len__(self):
         return self.shape[0]
@@ -36,13 +40,11 @@ class ReflectedVectors:
         every_row, columns = index
         if every_row != slice(None):
             raise IndexError("Reflected vectors have no rows to choose from; use np.asarray first.")
-        return ReflectedVectors(self.reflectors, self.blocks, self.W[:, columns])
+        return ReflectedVectors(self.reflectors, self.blocks, self.W[:, columns], self.offset)
 
     def __matmul__(self, weights):
         """Return Q_f [W weights; 0]."""
-        padded = np.zeros((len(self), weights.shape[1]), order="F")
-        padded[: len(self.W)] = self.W @ weights
-        return self._apply(padded, "N")
+        return self._reflected(self.W @ weights)
 
     @property
     def T(self):
@@ -50,7 +52,20 @@ class ReflectedVectors:
         return _Transposed(self)
 
     def __array__(self, dtype=None, copy=None):
-        return self @ np.eye(self.shape[1])
+        return self._reflected(self.W)
+
+    def _reflected(self, coordinates):
+        result = np.zeros((len(self), coordinates.shape[1]))
+        result[: self.offset] = coordinates[: self.offset]
+        padded = np.zeros((len(self.reflectors), coordinates.shape[1]), order="F")
+        padded[: len(self.W) - self.offset] = coordinates[self.offset :]
+        result[self.offset :] = self._apply(padded, "N")
+        return result
+
+    def _coordinates(self, Z):
+        """Return Q_f'Z in the coordinates of W."""
+        rotated = self._apply(np.array(Z[self.offset :], order="F"), "T")
+        return np.concatenate([Z[: self.offset], rotated[: len(self.W) - self.offset]])
 
     def _apply(self, block, trans):
         if not block.shape[1]:
@@ -63,8 +78,57 @@ class _Transposed:
         self.vectors = vectors
 
     def __matmul__(self, Z):
-        rotated = self.vectors._apply(np.array(Z, order="F"), "T")
-        return self.vectors.W.T @ rotated[: len(self.vectors.W)]
+        return self.vectors.W.T @ self.vectors._coordinates(Z)
+
+
+def symmetric_eigen(A):
+    """Return eigenvalues in ascending order and eigenvectors of a symmetric matrix, which is overwritten.
+
+    A = Q T Q' with T tridiagonal, T = V diag(s) V', and the eigenvectors U = Q V stay in the reflectors of Q:
+    half of the time of forming them.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, n)
+        In BLAS's order.
+    """
+    n = len(A)
+    if n <= _SMALL:
+        return eigh(A, overwrite_a=True, driver="evd", check_finite=False)
+    reduced, diagonal, off, tau, _ = dsytrd(A, lower=1, lwork=int(dsytrd_lwork(n, lower=1)[0]), overwrite_a=1)
+    s, V, info = dstevd(diagonal, off, compute_v=1)
+    if info:
+        raise np.linalg.LinAlgError("The eigenvalues of a tridiagonal matrix did not converge.")
+    reflectors = np.asfortranarray(reduced[1:, :-1])
+    return s, ReflectedVectors(reflectors, _block_factors(reflectors, tau), V, offset=1)
+
+
+def _block_factors(reflectors, tau):
+    """Return the triangular factors T of blocks of reflectors, I - V T V', as geqrt would.
+
+    T^-1 has 1/tau on its diagonal and the products v_i'v_j above it.
+    """
+    n = len(tau)
+    size = min(_BLOCK, n)
+    blocks = np.zeros((size, n), order="F")
+    for start in range(0, n, size):
+        columns = slice(start, min(start + size, n))
+        V = np.tril(reflectors[start:, columns], -1)
+        np.fill_diagonal(V, 1.0)
+        _fill_block(blocks[: columns.stop - start, columns], V.T @ V, tau[columns])
+    return blocks
+
+
+def _fill_block(T, products, tau):
+    """Fill in T of one block; a reflector with tau = 0 is the identity, and T^-1 does not exist."""
+    if tau.all():
+        inverse = np.triu(products, 1)
+        np.fill_diagonal(inverse, 1.0 / tau)
+        T[:] = dtrtri(inverse)[0]
+        return
+    for i, t in enumerate(tau):
+        T[i, i] = t
+        T[:i, i] = -t * (T[:i, :i] @ products[:i, i])
 
 
 def left_singular(both, q, *, by_squares=False):

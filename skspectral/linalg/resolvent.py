@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg.blas import dsymv, dsyr
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from ..support.exceptions import IndefiniteKernelError
@@ -13,12 +14,16 @@ __all__ = ["Resolvent"]
 
 @dataclass(frozen=True)
 class Resolvent:
-    """(PKP + gI)^-1 at a single noise ratio g, by one Cholesky factorisation: a sixth of a spectrum's cost.
+    """M = (PKP + gI)^-1 outside the mean space, at a single noise ratio g, by one Cholesky factorisation.
+
+    A sixth of a spectrum's cost.
 
     Attributes
     ----------
-    inverse : ndarray of shape (n, n)
-        The inverse outside the mean space; 0 on it.
+    triangle : ndarray of shape (n, n)
+        Lower triangle of (PKP + shift QQ' + gI)^-1, zeros above it, in BLAS's order.
+    shift : float
+        Eigenvalue that the mean space was given in the factorisation.
     log_det : float
         log |A'KA + gI|, A a basis of the complement of the mean space.
     noise_ratio : float
@@ -27,7 +32,8 @@ class Resolvent:
         Weights and mean functions; all rows are present.
     """
 
-    inverse: np.ndarray
+    triangle: np.ndarray
+    shift: float
     log_det: float
     noise_ratio: float
     rows: Rows
@@ -42,32 +48,47 @@ class Resolvent:
             If PKP + gI is not positive definite.
         """
         rows.project(K)
-        # The mean space gets an eigenvalue like the others: g alone there would spoil the condition.
-        shift = float(np.trace(K)) / len(K) or 1.0
+        shift = 0.0
         if rows.n_mean:
+            # The mean space gets an eigenvalue like the others: g alone there would spoil the condition.
+            shift = float(np.trace(K)) / len(K) or 1.0
             add_outer(K, shift * rows.Q, rows.Q)
         K.flat[:: len(K) + 1] += noise_ratio
         factor, info = dpotrf(K.T, lower=True, clean=True, overwrite_a=True)
         if info:
             raise IndefiniteKernelError(-noise_ratio, 0.0)
-        log_det = 2.0 * np.log(np.diag(factor)).sum() - rows.n_mean * np.log(shift + noise_ratio)
-        half, _ = dpotri(factor, lower=True, overwrite_c=True)
-        half.flat[:: len(K) + 1] *= 0.5
-        inverse = half + half.T
-        if rows.n_mean:
-            add_outer(inverse, -rows.Q / (shift + noise_ratio), rows.Q)
-        return cls(inverse, log_det, noise_ratio, rows)
+        log_det = 2.0 * np.log(factor.diagonal()).sum() - rows.n_mean * np.log(shift + noise_ratio)
+        return cls(dpotri(factor, lower=True, overwrite_c=True)[0], shift, log_det, noise_ratio, rows)
 
-    def evidence_terms(self, Z):
-        """Return A, A', H, H' of the evidence (see `criteria`) of a standardised target Z (n,), and its dual.
+    @property
+    def inverse(self):
+        """M, 0 on the mean space, (n, n)."""
+        half = np.tril(self.triangle, -1)
+        M = half + half.T
+        np.fill_diagonal(M, self.triangle.diagonal())
+        return M - self.rows.Q @ self.rows.Q.T / (self.shift + self.noise_ratio)
 
-        A = sum e v = g z'Mz and A' = A - g^2 |Mz|^2 with M the inverse outside the mean space;
+    def apply(self, z):
+        """Return M z for a z (n,) without part in the mean space."""
+        return dsymv(1.0, self.triangle, z, lower=1)
+
+    def evidence_terms(self, z):
+        """Return A, A', H, H' of the evidence (see `criteria`) of a standardised target z (n,), and its dual.
+
+        A = sum e v = g z'Mz and A' = A - g^2 |Mz|^2;
         H = -sum log v = log|A'KA + gI| - (n - q) log g and H' = -sum u = g tr M - (n - q).
         """
-        g, n = self.noise_ratio, len(Z) - self.rows.n_mean
-        dual = self.inverse @ Z
-        A = g * (Z @ dual)
+        g, n = self.noise_ratio, len(z) - self.rows.n_mean
+        dual = self.apply(z)
+        A = g * (z @ dual)
         A1 = A - g**2 * (dual @ dual)
         H = self.log_det - n * np.log(g)
-        H1 = g * np.trace(self.inverse) - n
-        return A, A1, H, H1, dual
+        trace = self.triangle.diagonal().sum() - self.rows.n_mean / (self.shift + g)
+        return A, A1, H, g * trace - n, dual
+
+    def sensitivity(self, dual, scale):
+        """Return the upper triangle (n, n) of M - scale dual dual', in the memory of the resolvent."""
+        G = dsyr(-scale, dual, lower=1, a=self.triangle, overwrite_a=True)
+        for q in self.rows.Q.T:
+            G = dsyr(-1.0 / (self.shift + self.noise_ratio), q, lower=1, a=G, overwrite_a=True)
+        return G.T

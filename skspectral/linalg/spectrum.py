@@ -9,12 +9,11 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from scipy.linalg import eigh
 
 from ..support.exceptions import IndefiniteKernelError, IndefiniteKernelWarning, warn_user
 from ..support.types import FloatArray
 from .projection import project_features
-from .reflectors import left_singular
+from .reflectors import left_singular, symmetric_eigen
 from .rotated import Rotated
 from .rows import Rows, add_outer
 
@@ -139,12 +138,12 @@ class Spectrum:
         whole = rows.present.all()
         block = K if whole else K[np.ix_(rows.present, rows.present)]
         # The transpose of a C-ordered symmetric matrix is itself in LAPACK's order: no copy.
-        s, V = eigh(block.T, overwrite_a=True, driver="evd", check_finite=False)
+        s, V = symmetric_eigen(block.T)
         s, V = s[: len(s) - rows.n_mean], V[:, : len(s) - rows.n_mean]
         s = s if size > 0 else np.zeros_like(s)
         bound = max(s.max(initial=0.0), 0.0) + _norm(rows.Q.T @ KQ)  # on the spectrum of K
         resolution = _resolution(s, bound, len(block), precision, size)
-        U = V if whole else _scatter_rows(V, rows.present)
+        U = V if whole else _scatter_rows(np.asarray(V), rows.present)
         return cls(np.where(s > resolution, s, 0.0), U, resolution, rows, KQ)
 
     @classmethod
@@ -304,7 +303,7 @@ class Spectrum:
         rows = self.rows
         k = rows.sqrt_weight * K_cross.T
         if rows.n_mean == 0:
-            return self.U.T @ k, prior, np.zeros_like(prior)
+            return self._vectors_for(k.shape[1]).T @ k, prior, np.zeros_like(prior)
         z = rows.R_inv.T @ basis.T
         hk, Kh = rows.Q.T @ k, self.KQ @ z
         hKh = rows.Q.T @ Kh
@@ -314,7 +313,11 @@ class Spectrum:
         else:
             prior = prior - 2.0 * (z * hk).sum(axis=0) + (z * hKh).sum(axis=0)
             leverage = (z * z).sum(axis=0)
-        return self.U.T @ (k - Kh), prior, leverage
+        return self._vectors_for(k.shape[1]).T @ (k - Kh), prior, leverage
+
+    def _vectors_for(self, n_columns):
+        """Return U as it is best for a product with so many columns: entries pay where these are many."""
+        return self.U if 2 * n_columns < len(self.rows) else self.dense_U
 
     def project_features(
         self, features: FloatArray, prior: FloatArray, basis: FloatArray | None = None

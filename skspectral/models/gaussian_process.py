@@ -514,15 +514,15 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         return {"dtype": np.float64} if vectors else {"dtype": None, "ensure_2d": False}
 
     def _starting_point(self, X, weight):
-        """Return the core kernel, the bounds of both variances, and their ratio where both are given."""
+        """Return the core kernel, the bounds of both variances, and the kernel as it was given."""
         if self._is_precomputed:
             return self.kernel, VarianceBounds(), None
         if self.kernel is None:
             return default_kernel(X, weight), VarianceBounds(), None
         names = getattr(self, "feature_names_in_", None)
-        parts = split_kernel(clone(self.kernel) if names is None else resolve_columns(self.kernel, names))
-        ratio = parts.noise_start / parts.signal_start if parts.noise_start and parts.signal_start else None
-        return parts.core, VarianceBounds(parts.noise_bounds, parts.signal_bounds), ratio
+        given = clone(self.kernel) if names is None else resolve_columns(self.kernel, names)
+        parts = split_kernel(given)
+        return parts.core, VarianceBounds(parts.noise_bounds, parts.signal_bounds), given
 
     def _read_priors(self, kernel, bounds):
         """Return the priors of theta and of the variances, refusing bad ones before any work."""
@@ -544,7 +544,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
 
     def _task(self, data):
         """Return what is learned and tuned; bad parameters are refused before any work."""
-        kernel, bounds, ratio_start = self._starting_point(data.X, data.weight)
+        kernel, bounds, given = self._starting_point(data.X, data.weight)
         if self.inference == "integrate":
             check_integrable(self.criterion, self.priors, bounds)
         theta_prior, variance_prior = self._read_priors(kernel, bounds)
@@ -556,7 +556,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             bounds,
             variance_prior,
             theta_prior,
-            ratio_start,
+            given,
             self._plan,
             Progress(type(self).__name__, self.verbose),
         )

@@ -1,0 +1,405 @@
+"""A kernel attached to its inputs: values and derivatives at many theta, each part of it evaluated once.
+
+Learning evaluates the same kernel on the same rows at one theta after another, and needs K and then
+sum_ij G_ij dK_ij/dtheta. `attach` keeps what does not depend on theta (distances between the inputs, shared
+by all isotropic parts), and the values at a theta keep what their contraction needs again.
+
+A symmetric matrix is kept as `Pairs`: its diagonal and a vector of what is above it, in the order of
+:func:`scipy.spatial.distance.pdist`. That halves the work on entries. Numbers stand for constant vectors.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.spatial.distance import pdist, squareform
+from sklearn.gaussian_process.kernels import (
+    ConstantKernel,
+    DotProduct,
+    Exponentiation,
+    ExpSineSquared,
+    Kernel,
+    Product,
+    Sum,
+    WhiteKernel,
+)
+
+from .algebra import contract, evaluate
+from .stationary import radial, slope_by_alpha
+
+__all__ = ["Pairs", "attach"]
+
+# Half squared lengths beyond which the rounding of sums of W (a_i^2 + a_j^2 - 2 a_i a_j) would be seen.
+_CANCELLING = 5e4
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """A symmetric matrix, or the weights of the entries of one.
+
+    Attributes
+    ----------
+    off : ndarray of shape (n (n - 1) / 2,) or float
+        Entries above the diagonal. As weights of a contraction, those of both triangles together.
+    diagonal : ndarray of shape (n,) or float
+        Entries on it.
+    """
+
+    off: np.ndarray
+    diagonal: np.ndarray
+
+    @classmethod
+    def of(cls, K):
+        """Return the pairs of a symmetric matrix."""
+        return cls(squareform(K, checks=False), K.diagonal())
+
+    @classmethod
+    def of_triangle(cls, G):
+        """Return the weights of both triangles of a symmetric matrix, of which the upper one is given."""
+        off = squareform(G, checks=False)
+        off *= 2.0
+        return cls(off, G.diagonal())
+
+    def matrix(self, n):
+        """Return a fresh matrix of n rows."""
+        off = self.off if np.ndim(self.off) else np.full(n * (n - 1) // 2, float(self.off))
+        K = squareform(off) if n > 1 else np.zeros((n, n))
+        K.flat[:: n + 1] = self.diagonal
+        return K
+
+    def map(self, function, other=None):
+        """Return a function of the entries, and of those of other pairs."""
+        if other is None:
+            return Pairs(function(self.off), function(self.diagonal))
+        return Pairs(function(self.off, other.off), function(self.diagonal, other.diagonal))
+
+    def __mul__(self, other):
+        return self.map(np.multiply, other)
+
+    def __add__(self, other):
+        return self.map(np.add, other)
+
+    def sum(self):
+        """Return the sum of weights."""
+        return np.sum(self.off) + np.sum(self.diagonal)
+
+    def dot(self, other):
+        """Return the sum of weights times entries."""
+        return _dot(self.off, other.off) + _dot(self.diagonal, other.diagonal)
+
+
+def _dot(weights, entries):
+    return weights @ entries if np.ndim(entries) else entries * np.sum(weights)
+
+
+def attach(kernel, X):
+    """Return a kernel on fixed inputs: an object whose `at(theta)` gives `K` and `contract(G)` there.
+
+    `K` is `Pairs` that are not to be written to, G is `Pairs` of weights.
+    """
+    return _attached(kernel, _Inputs(X))
+
+
+class _Inputs:
+    """Rows, and what is common to all kernels on them."""
+
+    def __init__(self, X):
+        self.X = X
+
+    @cached_property
+    def unit(self):
+        """A power of 2 of the size of the inputs: their squares may be beyond float64."""
+        size = np.abs(self.X - self.X.mean(axis=0)).max(initial=0.0)
+        return float(np.exp2(np.frexp(size)[1]))
+
+    @cached_property
+    def distances(self):
+        """Half squared distances of all pairs, in square units."""
+        return 0.5 * pdist(self.X / self.unit, "sqeuclidean")
+
+    @cached_property
+    def lengths(self):
+        """Distances of all pairs in the units of the inputs."""
+        return np.sqrt(2.0 * self.distances) * self.unit
+
+    @cached_property
+    def products(self):
+        """Inner products."""
+        return Pairs.of(self.X @ self.X.T)
+
+
+def _attached(kernel, inputs):
+    if hasattr(kernel, "_evaluate") or hasattr(kernel, "_contract"):
+        return _Any(kernel, inputs)
+    if radial(kernel) is not None:
+        return (_Scaled if np.size(kernel.length_scale) > 1 else _Isotropic)(kernel, inputs)
+    return _KINDS.get(type(kernel), _Any)(kernel, inputs)
+
+
+class _Leaf:
+    """A kernel that is not made of others."""
+
+    def __init__(self, kernel, inputs):
+        self.kernel, self.inputs, self.n_dims = kernel, inputs, kernel.n_dims
+        self.fixed = {h.name: getattr(kernel, h.name) for h in kernel.hyperparameters if h.fixed}
+        self.free = [(h.name, h.n_elements) for h in kernel.hyperparameters if not h.fixed]
+
+    def values(self, theta):
+        """Return all parameters by name, free ones taken from theta."""
+        parameters, start, theta = dict(self.fixed), 0, np.exp(theta)
+        for name, size in self.free:
+            parameters[name] = float(theta[start]) if size == 1 else theta[start : start + size]
+            start += size
+        return parameters
+
+    def in_order(self, slopes):
+        """Return derivatives by name as theta has them."""
+        return np.array([s for name, _ in self.free for s in np.atleast_1d(slopes[name])])
+
+
+class _Values:
+    """A leaf at some theta: `K`, and what its contraction needs."""
+
+    def __init__(self, leaf, K, given):
+        self.leaf, self.K, self.given = leaf, K, given
+
+    def contract(self, G):
+        """Return sum_ij G_ij dK_ij/dtheta."""
+        return self.leaf.in_order(self.leaf.slopes(G, self.K, self.given))
+
+
+class _Radial(_Leaf):
+    """k(D), a function of the half squared distance in units of the length scale; 1 on the diagonal."""
+
+    def at(self, theta):
+        """Return the `_Values` at theta."""
+        given = self.values(theta)
+        off = radial(self.kernel).value(self.distances(given), given.get("alpha"))
+        return _Values(self, Pairs(off, 1.0), given)
+
+    def slopes(self, G, K, given):
+        """Return the derivatives by name."""
+        D, alpha = self.distances(given), given.get("alpha")
+        W = radial(self.kernel).weight(D, K.off, alpha) * G.off
+        slopes = {"length_scale": self.by_length(W, D, given)}
+        if alpha is not None and "alpha" not in self.fixed:
+            slopes["alpha"] = slope_by_alpha(D, K.off * G.off, alpha)
+        return slopes
+
+
+class _Isotropic(_Radial):
+    """With one length scale, from distances that are made once."""
+
+    def distances(self, given):
+        """Return D."""
+        return self.inputs.distances * (self.inputs.unit / np.ravel(given["length_scale"])[0]) ** 2
+
+    def by_length(self, W, D, given):
+        """Return the derivative by the log length scale."""
+        return 2.0 * (W @ D)
+
+
+class _Scaled(_Radial):
+    """With a length scale for each input."""
+
+    def scaled(self, given):
+        """Return the inputs in units of their length scales, centred."""
+        if self.inputs.X.shape[1] != len(given["length_scale"]):
+            evaluate(self.kernel, self.inputs.X)  # which refuses them
+        return (self.inputs.X - self.inputs.X.mean(axis=0)) / given["length_scale"]
+
+    def distances(self, given):
+        """Return D."""
+        D = pdist(self.scaled(given), "sqeuclidean")
+        D *= 0.5
+        return D
+
+    def by_length(self, W, D, given):
+        """Return the derivatives by the log length scales, sum over pairs of W (a_i - a_j)^2."""
+        A = self.scaled(given)
+        if 0.5 * np.square(A).sum(axis=1).max(initial=0.0) > _CANCELLING:
+            return np.array([W @ pdist(a[:, None], "sqeuclidean") for a in A.T])
+        W = squareform(W)
+        return W.sum(axis=1) @ A**2 - np.einsum("ik,ik->k", A, W @ A)
+
+
+class _Constant(_Leaf):
+    """A constant."""
+
+    def at(self, theta):
+        """Return the `_Values` at theta."""
+        given = self.values(theta)
+        return _Values(self, Pairs(given["constant_value"], given["constant_value"]), given)
+
+    def slopes(self, G, K, given):
+        """Return the derivatives by name."""
+        return {"constant_value": given["constant_value"] * G.sum()}
+
+
+class _White(_Leaf):
+    """Noise on the diagonal."""
+
+    def at(self, theta):
+        """Return the `_Values` at theta."""
+        given = self.values(theta)
+        return _Values(self, Pairs(0.0, given["noise_level"]), given)
+
+    def slopes(self, G, K, given):
+        """Return the derivatives by name."""
+        return {"noise_level": given["noise_level"] * np.sum(G.diagonal)}
+
+
+class _DotProduct(_Leaf):
+    """sigma_0^2 + x'z."""
+
+    def at(self, theta):
+        """Return the `_Values` at theta."""
+        given = self.values(theta)
+        return _Values(self, self.inputs.products.map(lambda entries: entries + given["sigma_0"] ** 2), given)
+
+    def slopes(self, G, K, given):
+        """Return the derivatives by name."""
+        return {"sigma_0": 2.0 * given["sigma_0"] ** 2 * G.sum()}
+
+
+class _Periodic(_Leaf):
+    """exp(-2 S / length_scale^2) with S = sin^2(pi |x - z| / period)."""
+
+    @cached_property
+    def _squares_of_fixed_period(self):
+        return self._squared_sines(self.kernel.periodicity)
+
+    def _squared_sines(self, period):
+        S = np.sin(np.pi / period * self.inputs.lengths)
+        return np.square(S, out=S)
+
+    def at(self, theta):
+        """Return the `_Values` at theta."""
+        given = self.values(theta)
+        is_fixed = "periodicity" in self.fixed
+        S = self._squares_of_fixed_period if is_fixed else self._squared_sines(given["periodicity"])
+        off = S * (-2.0 / given["length_scale"] ** 2)
+        return _Values(self, Pairs(np.exp(off, out=off), 1.0), given | {"squares": S})
+
+    def slopes(self, G, K, given):
+        """Return the derivatives by name."""
+        length, GK = given["length_scale"], G.off * K.off
+        slopes = {"length_scale": 4.0 / length**2 * (GK @ given["squares"])}
+        if "periodicity" not in self.fixed:
+            angle = np.pi / given["periodicity"] * self.inputs.lengths
+            slopes["periodicity"] = 2.0 / length**2 * (GK @ (angle * np.sin(2.0 * angle)))
+        return slopes
+
+
+class _Any(_Leaf):
+    """Any other kernel, by its own methods or scikit-learn's."""
+
+    def at(self, theta):
+        """Return the values at theta."""
+        return _ValuesOfAny(
+            self.kernel.clone_with_theta(theta) if self.n_dims else self.kernel, self.inputs.X
+        )
+
+
+class _ValuesOfAny:
+    def __init__(self, kernel, X):
+        self.kernel, self.X, self.K = kernel, X, Pairs.of(evaluate(kernel, X))
+
+    def contract(self, G):
+        halves = Pairs(0.5 * G.off, G.diagonal)
+        return contract(self.kernel, halves.matrix(len(self.K.diagonal)), self.X)
+
+
+class _Several:
+    """Kernels that are added or multiplied, all of them side by side."""
+
+    def __init__(self, kernel, inputs):
+        self.parts = [_attached(part, inputs) for part in _flattened(kernel, type(kernel))]
+        self.n_dims = sum(part.n_dims for part in self.parts)
+
+    def at(self, theta):
+        """Return the values at theta."""
+        values, start = [], 0
+        for part in self.parts:
+            values.append(part.at(theta[start : start + part.n_dims]))
+            start += part.n_dims
+        return self.joined(values, [part.n_dims > 0 for part in self.parts])
+
+
+def _flattened(kernel, operator):
+    if type(kernel) is operator:
+        return _flattened(kernel.k1, operator) + _flattened(kernel.k2, operator)
+    return [kernel]
+
+
+class _ValuesOfSum:
+    def __init__(self, values, are_learned):
+        self.learned = [part for part, is_learned in zip(values, are_learned, strict=True) if is_learned]
+        self.K = sum((part.K for part in values[1:]), start=values[0].K)
+
+    def contract(self, G):
+        return np.concatenate([part.contract(G) for part in self.learned])
+
+
+class _ValuesOfProduct:
+    def __init__(self, values, are_learned):
+        self.values, self.are_learned = values, are_learned
+        self.K = _product([part.K for part in values])
+
+    def contract(self, G):
+        slopes = []
+        for k, part in enumerate(self.values):
+            if self.are_learned[k]:
+                others = _product([v.K for i, v in enumerate(self.values) if i != k])
+                slopes.append(part.contract(G * others))
+        return np.concatenate(slopes)
+
+
+def _product(factors):
+    """Return the product of pairs, numbers first."""
+    factors = sorted(factors, key=lambda K: np.ndim(K.off))
+    product = factors[0]
+    for K in factors[1:]:
+        product = product * K
+    return product
+
+
+class _Sum(_Several):
+    joined = _ValuesOfSum
+
+
+class _Product(_Several):
+    joined = _ValuesOfProduct
+
+
+class _Power:
+    """A kernel to a power."""
+
+    def __init__(self, kernel, inputs):
+        self.inner, self.exponent = _attached(kernel.kernel, inputs), kernel.exponent
+        self.n_dims = self.inner.n_dims
+
+    def at(self, theta):
+        """Return the values at theta."""
+        return _ValuesOfPower(self.inner.at(theta), self.exponent)
+
+
+class _ValuesOfPower:
+    def __init__(self, inner, exponent):
+        self.inner, self.exponent = inner, exponent
+        self.K = inner.K.map(lambda entries: entries**exponent)
+
+    def contract(self, G):
+        slope = self.inner.K.map(lambda entries: self.exponent * entries ** (self.exponent - 1))
+        return self.inner.contract(G * slope)
+
+
+_KINDS: dict[type[Kernel], type] = {
+    Sum: _Sum,
+    Product: _Product,
+    Exponentiation: _Power,
+    ConstantKernel: _Constant,
+    WhiteKernel: _White,
+    DotProduct: _DotProduct,
+    ExpSineSquared: _Periodic,
+}

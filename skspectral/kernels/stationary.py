@@ -1,0 +1,141 @@
+"""Kernels that are functions of the squared distance between inputs in units of their length scales.
+
+With D_ij = |z_i - z_j|^2 / 2 and z = x / length_scale, such a kernel is k(D), and with its weight w = -dk/dD
+
+    dK_ij / dlog length_scale_k = w_ij (z_ik - z_jk)^2,      summed over all inputs  2 w_ij D_ij.
+
+The sums over pairs of W_ij (z_ik - z_jk)^2, W = G * w, of all inputs k come from one product W Z: no array
+larger than K is made.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.distance import cdist
+from sklearn.gaussian_process.kernels import RBF, Matern, RationalQuadratic
+
+__all__ = ["Radial", "direction_sums", "half_squared_distances", "radial", "scaled_inputs", "slope_by_alpha"]
+
+# Half squared lengths beyond which the rounding of |a|^2 + |b|^2 - 2ab, about eps times them, would be seen.
+_CANCELLING = 5e4
+
+
+@dataclass(frozen=True)
+class Radial:
+    """A kernel as a function of the half squared distance D.
+
+    Attributes
+    ----------
+    value : callable
+        (D, alpha) -> k(D), which may use the memory of D.
+    weight : callable
+        (D, K, alpha) -> -dk/dD from D and the values K, without another exponential.
+    is_smooth : bool
+        Whether the weight is bounded, so that rounding of D is no more than rounding of K.
+    """
+
+    value: Callable
+    weight: Callable
+    is_smooth: bool = True
+
+
+def _gaussian(D, _):
+    return np.exp(np.negative(D, out=D), out=D)
+
+
+def _exponential(D, _):
+    return _gaussian(np.sqrt(2.0 * D), None)
+
+
+def _matern_3(D, _):
+    a = np.sqrt(6.0 * D, out=D)
+    return (1.0 + a) * np.exp(-a)
+
+
+def _matern_5(D, _):
+    a = np.sqrt(10.0 * D, out=D)
+    return (1.0 + a * (1.0 + a / 3.0)) * np.exp(-a)
+
+
+def _rational(D, alpha):
+    D /= alpha
+    np.log1p(D, out=D)
+    D *= -alpha
+    return np.exp(D, out=D)
+
+
+def _weight_of_exponential(D, K, _):
+    a = np.sqrt(2.0 * D)
+    return np.divide(K, a, out=np.zeros_like(a), where=a > 0)
+
+
+def _weight_of_matern_5(D, K, _):
+    a = np.sqrt(10.0 * D)
+    return (5.0 / 3.0) * K * (1.0 + a) / (1.0 + a * (1.0 + a / 3.0))
+
+
+_GAUSSIAN = Radial(_gaussian, lambda D, K, _: K)
+_RATIONAL = Radial(_rational, lambda D, K, alpha: K / (1.0 + D / alpha))
+_MATERN = {
+    0.5: Radial(_exponential, _weight_of_exponential, is_smooth=False),
+    1.5: Radial(_matern_3, lambda D, K, _: 3.0 * K / (1.0 + np.sqrt(6.0 * D))),
+    2.5: Radial(_matern_5, _weight_of_matern_5),
+    np.inf: _GAUSSIAN,
+}
+
+
+def radial(kernel):
+    """Return the `Radial` of a scikit-learn kernel, None if it is not one that is known here."""
+    if type(kernel) is RBF:
+        return _GAUSSIAN
+    if type(kernel) is RationalQuadratic:
+        return _RATIONAL
+    return _MATERN.get(kernel.nu) if type(kernel) is Matern else None
+
+
+def slope_by_alpha(D, GK, alpha):
+    """Return sum_ij G_ij dK_ij/dlog alpha of a rational quadratic kernel (1 + D/alpha)^-alpha, from G K."""
+    base = 1.0 + D / alpha
+    return np.vdot(GK, D / base - alpha * np.log(base))
+
+
+def scaled_inputs(length_scale, X, Z=None):
+    """Return X and Z (X for Z=None) in units of the length scale, with the mean of the second taken off.
+
+    Small coordinates lose less in |a|^2 + |b|^2 - 2ab, and with the mean of Z each row of a result depends
+    on its own x only.
+    """
+    X, Z = _rows(X, length_scale), None if Z is None else _rows(Z, length_scale)
+    centre = (X if Z is None else Z).mean(axis=0)
+    A = (X - centre) / length_scale
+    return A, A if Z is None else (Z - centre) / length_scale
+
+
+def half_squared_distances(A, B, *, exactly=False):
+    """Return |a_i - b_j|^2 / 2, non-negative, by one GEMM, or from differences where rounding would show."""
+    half_B = 0.5 * np.einsum("ij,ij->i", B, B)
+    if exactly or half_B.max(initial=0.0) > _CANCELLING:
+        return 0.5 * cdist(A, B, "sqeuclidean")
+    D = A @ B.T
+    np.subtract(0.5 * np.einsum("ij,ij->i", A, A)[:, None], D, out=D)
+    D += half_B
+    return np.maximum(D, 0.0, out=D)
+
+
+def direction_sums(W, A, B):
+    """Return sum_ij W_ij (a_ik - b_jk)^2 for every input k."""
+    if 0.5 * np.einsum("ij,ij->i", B, B).max(initial=0.0) > _CANCELLING:
+        return np.array([np.vdot(W, np.subtract.outer(a, b) ** 2) for a, b in zip(A.T, B.T, strict=True)])
+    return W.sum(axis=1) @ A**2 + W.sum(axis=0) @ B**2 - 2.0 * np.einsum("ik,ik->k", A, W @ B)
+
+
+def _rows(X, length_scale):
+    """Return inputs as rows of float64, checked to have as many columns as there are length scales."""
+    X = np.atleast_2d(np.asarray(X, dtype=np.float64))
+    if np.size(length_scale) not in (1, X.shape[1]):
+        raise ValueError(
+            f"length_scale has {np.size(length_scale)} entries but the kernel sees {X.shape[1]} columns. "
+            "Pass one number, or one for each column."
+        )
+    return X

@@ -1,0 +1,109 @@
+"""Which valley to descend: starts are compared by looks, and from the end found hops try the next valleys.
+
+The evidence has several local optima in the parameters of a kernel, and a single descent ends in the one that
+its start leads to. From the best end, each outer variable in turn is multiplied by 10 or by 0.1, and looked
+on from there, until no such hop gains anything. A look is a descent of a few steps that gives up as soon as
+its decreases do not suggest that it will come out ahead. All this is meant for few rows; what it finds is a
+proposal, and larger levels decide between the best two.
+
+Everything is deterministic.
+"""
+
+import numpy as np
+
+from .descent import minimize_in_box
+
+__all__ = ["Explorer"]
+
+# Length of a hop, in log units, and the least part of it that bounds must leave.
+_HOP, _SHORTEST_HOP = float(np.log(10.0)), float(np.log(3.0))
+# Decrease of -2 log density that a hop must bring; what a look is not meant to resolve.
+_GAIN, _LOOK_TOLERANCE = 0.1, 1e-2
+# Steps of a look, and rounds of hops through all variables.
+_LOOK_STEPS, _MAX_ROUNDS = 12, 6
+# Distance, in log units, at which two ends are two optima, and how far behind the second is worth keeping.
+_APART, _CLOSE_BEHIND = 0.5, 6.0
+
+
+class Explorer:
+    """Looks and hops on one objective.
+
+    Parameters
+    ----------
+    objective : callable
+        See `minimize_in_box`.
+    lower, upper : ndarray of shape (p,)
+        Box of the outer variables.
+    report : callable, default=None
+        See `minimize_in_box`.
+    """
+
+    def __init__(self, objective, lower, upper, report=None):
+        self.objective, self.lower, self.upper, self.report = objective, lower, upper, report
+
+    def descend(self, start, **settings):
+        """Return the descent from a start."""
+        return minimize_in_box(self.objective, start, self.lower, self.upper, report=self.report, **settings)
+
+    def look(self, start, to_beat, curvature=None):
+        """Return where a few steps from a start lead, fewer if they fall behind."""
+        settings = {"tolerance": _LOOK_TOLERANCE, "max_steps": _LOOK_STEPS, "to_beat": to_beat}
+        return self.descend(start, curvature=curvature, **settings)
+
+    def explore(self, starts, tolerance):
+        """Return the best end that descents from all starts and hops find, and the next best if it is close.
+
+        Starts are given their time; hops only as long as they look promising.
+        """
+        ends = [self.descend(start, tolerance=_LOOK_TOLERANCE) for start in starts]
+        first, *others = sorted(ends, key=lambda end: end.value)
+        first = self.descend(first.x, curvature=first.curvature, tolerance=tolerance)
+        ends = [first, *others]
+        idle, hops = 0, self._hops()
+        for variable, way in hops * _MAX_ROUNDS:
+            best = min(ends, key=lambda end: end.value)
+            hopped = self._hopped(best.x, variable, way)
+            if hopped is not None:
+                end = self.look(hopped, best.value - _GAIN, best.curvature)
+                if end.value < best.value - _GAIN:
+                    ends.append(self.descend(end.x, curvature=end.curvature, tolerance=tolerance))
+                    idle = 0
+                    continue
+            idle += 1
+            if idle >= len(hops):
+                break
+        return worth_keeping(ends)
+
+    def compare(self, starts, tolerance):
+        """Return the best end of starts given with their curvature, and the next best if it is close.
+
+        The first is followed to its end, others as long as they lead elsewhere and look promising.
+        """
+        (x, curvature), *others = starts
+        ends = [self.descend(x, curvature=curvature, tolerance=tolerance)]
+        for x, curvature in others:
+            best = min(ends, key=lambda end: end.value)
+            if _is_elsewhere(x, best):
+                ends.append(self.look(x, best.value, curvature))
+        return worth_keeping(ends)
+
+    def _hops(self):
+        return [(variable, way) for variable in range(len(self.lower)) for way in (_HOP, -_HOP)]
+
+    def _hopped(self, x, variable, way):
+        """Return x after a hop, None where bounds leave no room for it."""
+        hopped = x.copy()
+        hopped[variable] = np.clip(x[variable] + way, self.lower[variable], self.upper[variable])
+        return hopped if abs(hopped[variable] - x[variable]) >= _SHORTEST_HOP else None
+
+
+def worth_keeping(ends):
+    """Return the best descent, and the best of those that ended elsewhere if it is not far behind."""
+    best, *others = sorted(ends, key=lambda end: end.value)
+    elsewhere = [end for end in others if _is_elsewhere(end.x, best)]
+    close = [end for end in elsewhere if end.value < best.value + _CLOSE_BEHIND]
+    return [best, *close[:1]]
+
+
+def _is_elsewhere(x, end):
+    return np.abs(x - end.x).max() > _APART

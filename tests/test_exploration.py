@@ -1,0 +1,165 @@
+"""Which valley learning ends in: hops, looks, the user's own path, bounds that are crept to."""
+
+import numpy as np
+import pytest
+from problems import smooth
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    ExpSineSquared,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from skspectral import SpectralGPRegressor
+from skspectral.criteria import CRITERIA
+from skspectral.decomposition.data import Data
+from skspectral.kernels.parts import split_kernel
+from skspectral.learning import user_path
+from skspectral.learning.descent import minimize_in_box
+from skspectral.learning.exploration import Explorer
+from skspectral.learning.objectives import Evaluation
+from skspectral.learning.task import Task
+
+
+class Counted:
+    """A function of x with its gradient, counted."""
+
+    def __init__(self, function, slope):
+        self.function, self.slope, self.n_calls = function, slope, 0
+
+    def __call__(self, x):
+        self.n_calls += 1
+        return Evaluation(float(self.function(x)), np.asarray(self.slope(x), dtype=float))
+
+
+def two_valleys():
+    """A function of two variables with a valley at 0 and a deeper one at (2.3, 0)."""
+
+    def function(x):
+        return -10.0 * np.exp(-2.0 * x[0] ** 2) - 13.0 * np.exp(-2.0 * (x[0] - 2.3) ** 2) + x[1] ** 2
+
+    def slope(x):
+        at_0, at_2 = np.exp(-2.0 * x[0] ** 2), np.exp(-2.0 * (x[0] - 2.3) ** 2)
+        return [40.0 * x[0] * at_0 + 52.0 * (x[0] - 2.3) * at_2, 2.0 * x[1]]
+
+    return Counted(function, slope)
+
+
+def test_a_hop_finds_the_next_valley():
+    box, start = (np.full(2, -6.0), np.full(2, 6.0)), np.array([0.3, 1.0])
+    alone = minimize_in_box(two_valleys(), start, *box)
+    assert alone.x == pytest.approx([0.0, 0.0], abs=1e-2)
+    best, *_ = Explorer(two_valleys(), *box).explore([start], 1e-6)
+    assert best.x == pytest.approx([2.3, 0.0], abs=1e-2)
+
+
+def test_the_runner_up_is_kept_where_it_is_close_and_elsewhere():
+    box = np.full(2, -6.0), np.full(2, 6.0)
+    starts = [np.array([0.3, 1.0]), np.array([2.0, 1.0]), np.array([2.1, -1.0])]
+    best, second = Explorer(two_valleys(), *box).explore(starts, 1e-6)
+    assert best.x[0] == pytest.approx(2.3, abs=1e-2)
+    assert second.x[0] == pytest.approx(0.0, abs=1e-2)
+
+
+def test_a_look_gives_up_when_it_is_behind():
+    objective = Counted(lambda x: 100.0 + x @ x, lambda x: 2.0 * x)
+    explorer = Explorer(objective, np.full(3, -50.0), np.full(3, 50.0))
+    end = explorer.look(np.full(3, 40.0), to_beat=0.0)
+    hopeless = objective.n_calls
+    objective.n_calls = 0
+    full = explorer.descend(np.full(3, 40.0), tolerance=1e-9)
+    assert hopeless < objective.n_calls
+    assert end.value > full.value
+
+
+def test_a_creeping_variable_is_taken_to_its_bound():
+    """exp(-x) falls for ever, for less and less: an input that does not matter."""
+    objective = Counted(
+        lambda x: 0.1 * np.exp(-x[0]) + (x[1] - 0.5) ** 2,
+        lambda x: [-0.1 * np.exp(-x[0]), 2.0 * (x[1] - 0.5)],
+    )
+    end = minimize_in_box(objective, np.zeros(2), np.full(2, -11.5), np.full(2, 11.5), tolerance=1e-9)
+    assert end.x == pytest.approx([11.5, 0.5], abs=1e-4)
+    assert objective.n_calls < 25
+
+
+def test_a_bound_is_not_taken_where_it_is_worse():
+    """A long way in one direction that ends in the interior."""
+    objective = Counted(lambda x: 1e-3 * (x[0] - 6.0) ** 2, lambda x: 2e-3 * (x - 6.0))
+    end = minimize_in_box(objective, np.zeros(1), np.array([-20.0]), np.array([20.0]), tolerance=1e-12)
+    assert end.x == pytest.approx([6.0], abs=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ConstantKernel() * RBF([1.0, 1.0]) + WhiteKernel(),
+        RBF([0.3, 3.0]) + WhiteKernel(0.01),
+        ConstantKernel(2.0) * RBF(3.0) + ConstantKernel(0.5) * Matern(0.2, nu=1.5) + WhiteKernel(0.1),
+        RationalQuadratic(0.2, 5.0) * RBF([4.0, 0.4]) + WhiteKernel(0.5),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_end_is_no_worse_than_that_of_scikit_learn(kernel, seed):
+    X, y = smooth(seed, n=50)
+    peer = GaussianProcessRegressor(kernel).fit(X, y)
+    gp = SpectralGPRegressor(kernel, fit_intercept=False).fit(X, y)
+    assert gp.log_marginal_likelihood_value_ >= peer.log_marginal_likelihood_value_ - 0.01
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_users_path_is_that_of_scikit_learn():
+    """From the same start, by the same steps: the same end."""
+    X, y = smooth(4, n=40)
+    kernel = ConstantKernel(1.5) * RBF([0.7, 2.0]) + ConstantKernel(0.3) * ExpSineSquared(
+        1.0, 4.0, periodicity_bounds="fixed"
+    )
+    kernel = kernel + WhiteKernel(0.2)
+    parts = split_kernel(kernel)
+    task = Task(
+        Data.with_intercept(X, y[:, None], None, False), parts.core, CRITERIA["evidence"], given=kernel
+    )
+    (theta, ratio), n_calls = user_path.follow_user_path(task)
+    peer = split_kernel(GaussianProcessRegressor(kernel).fit(X, y).kernel_)
+    assert theta == pytest.approx(peer.core.theta, abs=1e-3)
+    assert np.log(ratio) == pytest.approx(np.log(peer.noise_start / peer.signal_start), abs=1e-3)
+    assert n_calls > 5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"weight": np.full(40, 2.0)}, {"outputs": 2}, {"kernel": ConstantKernel() * RBF() + WhiteKernel()}],
+)
+def test_the_users_path_is_not_followed_where_it_means_nothing(change):
+    X, y = smooth(4, n=40)
+    kernel = change.get("kernel", ConstantKernel() * RBF([1.0, 1.0]) + WhiteKernel())
+    Y = np.column_stack([y] * change.get("outputs", 1))
+    data = Data.with_intercept(X, Y, change.get("weight"), True)
+    task = Task(data, split_kernel(kernel).core, CRITERIA["evidence"], given=kernel)
+    assert user_path.follow_user_path(task) == (None, 0)
+
+
+@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
+def test_the_same_targets_once_and_twice_give_the_same_lengths():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (60, 3))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=60)  # two inputs do not matter
+    once = SpectralGPRegressor(RBF(np.ones(3))).fit(X, y)
+    twice = SpectralGPRegressor(RBF(np.ones(3))).fit(X, np.column_stack([y, y]))
+    assert once.kernel_.theta == pytest.approx(twice.kernel_.theta, abs=1e-3)
+    value = twice.log_marginal_likelihood_value_ / 2.0
+    assert once.log_marginal_likelihood_value_ == pytest.approx(value, abs=1e-5)
+
+
+def test_learning_is_deterministic():
+    X, y = smooth(2, n=80)
+    kernel = RBF([1.0, 1.0]) + WhiteKernel()
+    one, other = (SpectralGPRegressor(kernel).fit(X, y) for _ in range(2))
+    assert np.array_equal(one.kernel_.theta, other.kernel_.theta)
+    assert one.n_decompositions_ == other.n_decompositions_
