@@ -51,7 +51,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     The model is y = beta + f + e with f ~ N(0, signal_variance * K) and e ~ N(0, noise_variance / w).
     The kernel matrix is factorised once and both variances follow at O(n) per trial value, for any number of
     outputs. The search over the variances is global. Length scales and other parameters of the kernel are
-    learned by a descent, and may end in a local optimum.
+    learned by descents from several places, and may still end in a local optimum.
 
     Parameters
     ----------
@@ -67,8 +67,11 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         and the evidence is then the restricted one (REML).
     optimizer : {"default", "fmin_l_bfgs_b"}, callable or None, default="default"
         How the kernel's free parameters are learned. "default" descends along the analytic gradient of
-        the profiled criterion, from few rows to all of them. "fmin_l_bfgs_b" is scipy's L-BFGS-B on all rows,
-        as in scikit-learn. A callable has scikit-learn's signature,
+        the profiled criterion, from few rows to all of them, and looks for better optima on the way: on the
+        fewest rows it multiplies one parameter at a time by 10 and by 0.1 and descends again, as long as that
+        gains anything, and up to 1000 rows it follows the path of scikit-learn's optimizer too. All of it is
+        deterministic. "fmin_l_bfgs_b" is a single descent by scipy's L-BFGS-B on all rows, as in
+        scikit-learn. A callable has scikit-learn's signature,
         ``optimizer(obj_func, initial_theta, bounds) -> (theta, value)``. None keeps the parameters; the
         variances are tuned all the same.
     n_restarts_optimizer : int, default=0
