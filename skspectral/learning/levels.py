@@ -171,12 +171,12 @@ def _settled(explorer, found):
     objective.n_calls, best = 0, found.best
     best = explorer.descend(best.x, curvature=best.curvature, tolerance=tolerance)
     for _ in range(_MAX_ROUNDS):
-        end = _globally(objective, objective.theta(best.x))
+        end = _globally(objective, best)
         if end.value >= best.value - best.evaluation.off_by:
             return best, end
         again = objective.at(end.theta, end.solution)
         best = explorer.descend(again, curvature=best.curvature, tolerance=tolerance)
-    return best, _globally(objective, objective.theta(best.x))
+    return best, _globally(objective, best)
 
 
 def _tolerance(task):
@@ -185,10 +185,16 @@ def _tolerance(task):
     return _TOLERANCE_OF_MANY if is_rough else _TOLERANCE
 
 
-def _globally(objective, theta):
-    """Return what is learned if it ends at theta, with the variances found by a global search."""
+def _globally(objective, descent):
+    """Return what is learned if it ends where a descent did, with variances found by a global search."""
+    theta, without_factor = objective.theta(descent.x), descent.evaluation.rank is None
+    return _learned(objective, theta, without_factor)
+
+
+def _learned(objective, theta, without_factor=False):
+    """Return what is learned if it ends at theta."""
     objective.n_calls += 1
-    decomposition, solution = objective.task.solve(theta)
+    decomposition, solution = objective.task.solve(theta, without_factor=without_factor)
     value = objective.task.objective(theta, solution)
     return Learned(theta, value, decomposition, solution, objective.n_calls)
 
@@ -202,7 +208,7 @@ def learn_with(optimizer, task, theta, bounds):
         return (0.5 * at_theta.value, 0.5 * at_theta.gradient) if eval_gradient else 0.5 * at_theta.value
 
     theta, value = optimizer(obj_func, theta, bounds=bounds)
-    end = _globally(objective, np.asarray(theta, dtype=np.float64))
+    end = _learned(objective, np.asarray(theta, dtype=np.float64))
     return replace(end, value=2.0 * float(value))
 
 

@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..criteria import Criterion
 from ..decomposition.data import Data
 from ..decomposition.decompose import Problem, decompose, decompose_matrix
-from ..decomposition.plan import Plan
+from ..decomposition.plan import Plan, Route
 from ..inference.variances import VarianceBounds, VariancePrior
 from ..kernels.gram import make_gram
 from ..kernels.parts import split_kernel
@@ -93,10 +93,16 @@ class Task:
         prior = self.variance_prior
         return Problem(gram, self.data, self.criterion, self.bounds, prior, report=self.report)
 
-    def solve(self, theta):
-        """Return the decomposition at theta by the plan's route, and its solution."""
+    def solve(self, theta, *, without_factor=False):
+        """Return the decomposition at theta by the plan's route, and its solution.
+
+        `without_factor` says that the steps of learning found no factor small enough: the plan need not look.
+        """
         problem = self.problem(theta)
-        decomposition = decompose(problem, self.plan)
+        if without_factor and self.plan.route(len(self)) is Route.CERTIFIED_OR_EXACT:
+            decomposition = decompose_matrix(problem.gram, self.data)
+        else:
+            decomposition = decompose(problem, self.plan)
         return decomposition, problem.solution(decomposition)
 
     def solve_matrix(self, theta):
