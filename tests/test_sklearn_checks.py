@@ -48,6 +48,7 @@ LEARNING = [
     SpectralGPRegressor(inference="integrate"),
     SpectralGPRegressor(method="low_rank", selection="greedy"),
     SpectralGPRegressor(ConstantKernel() * Matern(nu=1.5) + WhiteKernel(), criterion="loo"),
+    SpectralGPRegressor(outputs="correlated"),
 ]
 
 

@@ -74,7 +74,7 @@ class Criterion:
         """Return the `Terms` at x, evaluated in blocks that fit in cache."""
         x = np.asarray(x, dtype=np.float64)
         entries = rotated.s.size * (rotated.n_outputs if self.needs_rows else x.shape[1])
-        rows = max(1, _BLOCK_ENTRIES // entries)
+        rows = max(1, _BLOCK_ENTRIES // max(entries, 1))
         if len(x) <= rows:
             return self.terms(rotated, x)
         parts = [self.terms(rotated, x[i : i + rows]) for i in range(0, len(x), rows)]

@@ -17,7 +17,7 @@ from ..inference.solution import Solution
 from ..kernels.parts import parameter_names
 from ..support.threads import threads_for
 from .exploration import Explorer
-from .objectives import SpectralObjective, make_objective
+from .patterns import objective_of
 from .user_path import follow_user_path
 
 __all__ = ["Learned", "learn", "learn_from_starts", "learn_with"]
@@ -56,6 +56,8 @@ class Learned:
 
     def is_of(self, task):
         """Return whether decomposition and solution are those of all rows and outputs of a task."""
+        if task.data.has_holes:
+            return False
         rotated = self.solution.rotated
         all_rows, greedy = len(rotated.rows) == len(task), task.plan.route(len(task)) is Route.GREEDY
         return all_rows and not greedy and rotated.n_outputs == task.data.n_outputs
@@ -114,9 +116,7 @@ def learn(task, theta, bounds, *, report=None):
         level = task if halvings == 0 else task.subset(rows).of_varying_outputs()
         if level is not None:  # these rows have something to learn from
             with threads_for(len(rows)):
-                objective = make_objective(
-                    level, task.is_single, None if found is None else found.noise_ratio
-                )
+                objective = objective_of(level, task.is_single, None if found is None else found.noise_ratio)
                 explorer = Explorer(objective, *objective.box(bounds), _at_level(report, objective))
                 found = _found(explorer, found, theta, halvings == 0)
                 n_calls += objective.n_calls
@@ -141,7 +141,8 @@ class _Found:
     def noise_ratio(self):
         """Smallest noise ratio of all outputs."""
         noise, signal = self.best.evaluation.variances
-        return np.min(noise / signal)
+        with np.errstate(divide="ignore"):  # an output may have no signal
+            return np.min(noise / signal)
 
 
 def _found(explorer, coarser, theta, is_last):
@@ -193,7 +194,7 @@ def _globally(objective, descent):
 
 def _learned(objective, theta, without_factor=False):
     """Return what is learned if it ends at theta."""
-    objective.n_calls += 1
+    objective.n_calls += objective.task.n_matrices
     decomposition, solution = objective.task.solve(theta, without_factor=without_factor)
     value = objective.task.objective(theta, solution)
     return Learned(theta, value, decomposition, solution, objective.n_calls)
@@ -201,7 +202,7 @@ def _learned(objective, theta, without_factor=False):
 
 def learn_with(optimizer, task, theta, bounds):
     """Minimise by a callable with scikit-learn's signature, which sees half of F, a -log density."""
-    objective = SpectralObjective(task)
+    objective = objective_of(task, False)
 
     def obj_func(theta, eval_gradient=True):
         at_theta = objective(np.asarray(theta, dtype=np.float64))

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..criteria import profile_at_one
-from ..inference.tuned import tune
 from ..inference.variances import finite_ratio, resolvable_ratios
 from ..kernels.algebra import contract
 from ..kernels.attached import Pairs, attach
@@ -120,7 +119,7 @@ class SpectralObjective:
             if self._smallest_g is None and self._factors.by_force:
                 # nothing is known yet of the noise, which says how exact a factor must be
                 self.n_calls += 1
-                self._smallest_g = self.task.solve(theta)[1].noise_ratio.min()
+                self._smallest_g = self.task.solve(theta)[1].in_basis.noise_ratio.min()
             factor = self._factors.at(theta, self._smallest_g)
             if factor is not None:
                 with threads_for(len(self.task), factor.rank):
@@ -131,7 +130,7 @@ class SpectralObjective:
 
     def _from_matrix(self, kernel, theta):
         solution = self.task.solve_matrix(theta)
-        self._smallest_g = solution.noise_ratio.min()
+        self._smallest_g = solution.in_basis.noise_ratio.min()
         value, G = solution.objective_and_sensitivity(self.task.criterion)
         slope = contract(kernel, G, self.task.data.X)
         return Evaluation(*self.task.with_prior(theta, value, slope), _variances(solution))
@@ -139,9 +138,11 @@ class SpectralObjective:
     def _from_factor(self, kernel, theta, factor):
         task, targets = self.task, self._factors
         terms = FactorTerms(factor, targets.rows, targets.Z)
-        tuned = tune(terms.rotated(targets.scale), task.criterion, task.bounds)
-        g, b = tuned.noise_ratio, tuned.noise_var / targets.scale**2
+        tuned = task.tune(terms, targets.scale)
+        alone = tuned.in_basis
+        g, b = alone.noise_ratio, alone.noise_var / alone.rotated.scale**2
         self._smallest_g = g.min()
+        terms = terms.with_targets(tuned.targets_in_basis(targets.Z))
         B_inv, residual = terms.several(g)
         G = terms.sensitivity(B_inv, residual, 1.0 / (g * b))
         slope = contract_factor(kernel, G, task.data.X, factor)
@@ -272,7 +273,7 @@ def profiled_evidence(task, theta, eval_gradient):
     if not eval_gradient:
         return value
     if by_factor:
-        varying, noise_ratio = task.of_varying_outputs(), solution.noise_ratio.min()
+        varying, noise_ratio = task.of_varying_outputs(), solution.in_basis.noise_ratio.min()
         if varying is None:
             return value, np.zeros_like(theta)
         return value, -0.5 * SpectralObjective(varying, noise_ratio)(theta).gradient

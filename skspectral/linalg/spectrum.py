@@ -60,6 +60,16 @@ class RotatedRows(Rotated):
             basis_part=self.basis_part[:, outputs],
         )
 
+    def mixed(self, M, null_residual=None):
+        """Return the outputs Y M' for M of shape (k, m), see `Rotated.mixed`."""
+        null = self.null_residual
+        whole = null.shape[0] > 1 and null.shape[1] == self.n_outputs
+        return replace(
+            super().mixed(M, null),
+            null_residual=null @ (M * self.scale).T if whole else np.zeros((1, 1)),
+            basis_part=self.basis_part @ M.T,
+        )
+
 
 @dataclass(frozen=True)
 class Spectrum:

@@ -310,7 +310,8 @@ def _criterion_of(model):
     The evidence of a crude stand-in for a kernel may exceed that of the kernel. Constant outputs, which any
     kernel explains perfectly, have no part in it beside others.
     """
-    values = [result.value for result in model.tuning_]
+    joint = getattr(model, "covariance_tuning_", None)
+    values = [result.value for result in (model.tuning_ if joint is None else [joint])]
     value = sum(v for v in values if v < np.inf) if min(values) < np.inf else np.inf
     if model.criterion != "evidence":
         return value
