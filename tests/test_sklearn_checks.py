@@ -38,7 +38,7 @@ PROCESSES = {
 STREAMS = {
     "kernel": [None, ConstantKernel() * Matern(nu=1.5) + WhiteKernel(), RBF() + DotProduct()],
     "criterion": ["evidence", "gcv"],
-    "landmarks": [10, 300],
+    "landmarks": [40, 300],
     "selection": ["pivots", "greedy"],
     "fit_intercept": [True, False],
 }
