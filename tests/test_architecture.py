@@ -55,6 +55,7 @@ FLOORS = {
         "factors",
         "greedy",
         "factor_terms",
+        "landmark_sums",
     ],
     "likelihoods": [
         "arguments",
@@ -70,7 +71,7 @@ FLOORS = {
         "softmax",
         "categorical",
     ],
-    "criteria": ["form", "evidence", "posterior", "gcv", "leave_one_out"],
+    "criteria": ["form", "evidence", "lower_bound", "posterior", "gcv", "leave_one_out"],
     "inference": ["tuning", "variances", "tuned", "solution", "uncertainty", "averaging"],
     "decomposition": ["data", "plan", "certificate", "decompose"],
     "learning": [
@@ -81,6 +82,7 @@ FLOORS = {
         "objectives",
         "user_path",
         "exploration",
+        "landmarks",
         "levels",
     ],
     "models": [
@@ -94,7 +96,7 @@ FLOORS = {
         "kernel_ridge",
         "gaussian_process",
     ],
-    "streaming": ["statistics", "features", "model", "blocks", "regressor"],
+    "streaming": ["statistics", "features", "learning", "model", "blocks", "regressor"],
     "search": ["scoring", "evaluation", "kernel_search"],
     "metrics": [],
     "datasets": [],

@@ -11,7 +11,7 @@ from ..decomposition.decompose import Problem, decompose, decompose_matrix
 from ..decomposition.plan import Plan, Route
 from ..inference.variances import VarianceBounds, VariancePrior
 from ..kernels.gram import make_gram
-from ..kernels.parts import split_kernel
+from ..kernels.parts import has_white_noise, split_kernel
 
 __all__ = ["Task"]
 
@@ -76,6 +76,20 @@ class Task:
         return self.is_by_evidence and self.data.n_outputs == 1
 
     @property
+    def learns_by_bound(self):
+        """Whether theta and the variances maximise the lower bound that a factor is certain of."""
+        return self.is_by_evidence and self.plan.has_given_rank(len(self))
+
+    @property
+    def learns_on_landmarks(self):
+        """Whether steps of learning use nothing but factors, of landmarks that stay during a descent.
+
+        White noise inside of a kernel is no function of other inputs, and only rows themselves span it.
+        """
+        certified = self.plan.forces_factors and not has_white_noise(self.kernel)
+        return self.learns_by_bound or (self.is_by_evidence and certified)
+
+    @property
     def given_ratio(self):
         """The noise ratio of the given kernel, None where it has not both variances."""
         parts = None if self.given is None else split_kernel(self.given)
@@ -90,15 +104,24 @@ class Task:
     def problem(self, theta=None):
         """Return what is decomposed and solved at theta, or at the kernel's own parameters."""
         gram = make_gram(self.kernel if theta is None else self.kernel_at(theta))
-        prior = self.variance_prior
-        return Problem(gram, self.data, self.criterion, self.bounds, prior, report=self.report)
+        return Problem(
+            gram,
+            self.data,
+            self.criterion,
+            self.bounds,
+            self.variance_prior,
+            by_bound=self.learns_by_bound,
+            report=self.report,
+        )
 
-    def solve(self, theta, *, without_factor=False):
+    def solve(self, theta, *, without_factor=False, by_bound=None):
         """Return the decomposition at theta by the plan's route, and its solution.
 
         `without_factor` says that the steps of learning found no factor small enough: the plan need not look.
+        `by_bound`, if given, says whether the variances maximise a lower bound, whatever the plan.
         """
         problem = self.problem(theta)
+        problem = problem if by_bound is None else replace(problem, by_bound=by_bound)
         if without_factor and self.plan.route(len(self)) is Route.CERTIFIED_OR_EXACT:
             decomposition = decompose_matrix(problem.gram, self.data)
         else:

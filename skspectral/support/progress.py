@@ -2,7 +2,9 @@
 
 import time
 
-__all__ = ["Progress"]
+import numpy as np
+
+__all__ = ["Progress", "step_printer"]
 
 # Seconds between lines, unless all of them are wanted.
 _INTERVAL = 1.0
@@ -54,3 +56,19 @@ class Progress:
         """Print a line of its own, unless nothing is wanted."""
         if self.verbose:
             print(f"[{self.name}] {text}", flush=True)
+
+
+def step_printer(progress):
+    """Return what prints a line for every outer step of learning."""
+
+    def report(n_rows, step, theta, evaluation):
+        parameters, noise, signal = (
+            " ".join(f"{v:.4g}" for v in values) for values in (np.exp(theta), *evaluation.variances)
+        )
+        rank = "" if evaluation.rank is None else f", rank {evaluation.rank}"
+        progress.line(
+            f"rows {n_rows}{rank}, step {step}: objective {evaluation.value:.8g}, parameters {parameters}, "
+            f"noise {noise}, signal {signal}"
+        )
+
+    return report
