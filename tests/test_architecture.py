@@ -57,6 +57,7 @@ FLOORS = {
         "factors",
         "greedy",
         "factor_terms",
+        "landmark_sums",
     ],
     "likelihoods": [
         "arguments",
@@ -72,7 +73,7 @@ FLOORS = {
         "softmax",
         "categorical",
     ],
-    "criteria": ["form", "evidence", "joint_evidence", "posterior", "gcv", "leave_one_out"],
+    "criteria": ["form", "evidence", "joint_evidence", "lower_bound", "posterior", "gcv", "leave_one_out"],
     "inference": [
         "tuning",
         "variances",
@@ -94,6 +95,7 @@ FLOORS = {
         "patterns",
         "user_path",
         "exploration",
+        "landmarks",
         "levels",
     ],
     "models": [
@@ -112,7 +114,7 @@ FLOORS = {
         "process_fitting",
         "gaussian_process",
     ],
-    "streaming": ["statistics", "features", "model", "blocks", "regressor"],
+    "streaming": ["statistics", "features", "learning", "model", "blocks", "regressor"],
     "search": ["scoring", "evaluation", "kernel_search"],
     "metrics": [],
     "datasets": [],

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,11 +12,16 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
 from skspectral import StreamingSpectralRegressor
+from skspectral.learning.landmarks import LandmarkObjective
+from skspectral.streaming import blocks
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 
-MODEL = StreamingSpectralRegressor(RBF(1.0), landmarks=smooth(99, n=30)[0])
+# Most of these tests are about sums over rows: kernels stay as they are given.
+FixedKernelStream = partial(StreamingSpectralRegressor, optimizer=None)
+
+MODEL = FixedKernelStream(RBF(1.0), landmarks=smooth(99, n=30)[0])
 
 
 def as_frame(X, y, n_partitions=4):
@@ -100,7 +106,7 @@ def test_landmarks_are_chosen_from_a_sample_of_the_blocks():
     X = np.linspace(0, 50, 20_000)[:, None]
     y = np.sin(X[:, 0]) + np.random.default_rng(0).normal(0, 0.1, len(X))
     lazy = da.from_array(X, chunks=500), da.from_array(y, chunks=500)
-    model = StreamingSpectralRegressor(RBF(1.0), landmarks=80)
+    model = FixedKernelStream(RBF(1.0), landmarks=80)
     first, second = clone(model).fit(*lazy), clone(model).fit(*lazy)
     assert np.array_equal(first.landmarks_, second.landmarks_)
     assert first.landmarks_.min() < 1.5
@@ -132,7 +138,7 @@ def test_bad_collections_are_refused():
     with pytest.raises(ValueError, match="at least one"):
         clone(MODEL).fit(lazy, target, da.zeros(100, chunks=25))
     with pytest.raises(ValueError, match="no rows of positive weight"):
-        StreamingSpectralRegressor().fit(lazy, target, da.zeros(100, chunks=25))
+        FixedKernelStream().fit(lazy, target, da.zeros(100, chunks=25))
     with pytest.raises(ValueError, match="3 features"):
         clone(MODEL).fit(lazy, target).predict(da.ones((10, 3)))
 
@@ -160,15 +166,18 @@ def client():
         yield client
 
 
-def die_once(block, marker, block_info=None):
-    """Return the block, but kill the worker that first asks for the third one."""
+def die_once(block, marker, passes=0, block_info=None):
+    """Return the block, but kill the worker that asks for the third one after so many times."""
     place = block_info[0]["chunk-location"][0]
     if place == 2:
-        try:
-            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return block
-        os.kill(os.getpid(), signal.SIGKILL)
+        for name in [*(f"{marker}-{k}" for k in range(passes)), marker]:
+            try:
+                os.close(os.open(name, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                continue
+            if name == marker:
+                os.kill(os.getpid(), signal.SIGKILL)
+            break
     return block
 
 
@@ -181,7 +190,7 @@ cluster_noise = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::D
 def test_a_cluster_gives_the_model_of_memory(client, landmarks):
     X, y = smooth(8, n=2000)
     lazy = da.from_array(X, chunks=250), da.from_array(y, chunks=250)
-    model = clone(MODEL) if landmarks == "given" else StreamingSpectralRegressor(RBF(1.0), landmarks=40)
+    model = clone(MODEL) if landmarks == "given" else FixedKernelStream(RBF(1.0), landmarks=40)
     found = model.fit(*lazy)
     memory = clone(model).set_params(landmarks=found.landmarks_).fit(X, y)
     check_same(found, memory, X)
@@ -199,6 +208,20 @@ def test_a_worker_that_dies_loses_nothing(client, tmp_path):
     check_same(found, clone(MODEL).fit(X, y), X)
 
 
+@pytest.mark.slow
+@cluster_noise
+def test_a_worker_that_dies_while_a_kernel_is_learned_loses_nothing(client, tmp_path):
+    X, y = smooth(9, n=2000)
+    marker = str(tmp_path / "died")
+    model = StreamingSpectralRegressor(RBF([1.0, 1.0]), landmarks=20)
+    fragile = da.from_array(X, chunks=(250, 2)).map_blocks(die_once, marker=marker, passes=4, dtype=float)
+    found = clone(model).fit(fragile, da.from_array(y, chunks=250))
+    assert os.path.exists(marker), "no worker was killed"
+    memory = clone(model).fit(X, y)
+    assert np.abs(found.kernel_.theta - memory.kernel_.theta).max() < 1e-6
+    check_same(found, memory, X, 1e-6)
+
+
 def test_it_tells_how_far_the_blocks_are(capsys):
     X, y = smooth(7, n=250)
     lazy = da.from_array(X, chunks=10), da.from_array(y, chunks=10)
@@ -214,7 +237,7 @@ def test_small_blocks_are_sampled_until_there_are_enough_rows():
     weight = np.zeros(2000)
     weight[1000:1100] = 1.0
     lazy = da.from_array(X, chunks=20), da.from_array(y, chunks=20)
-    model = StreamingSpectralRegressor(RBF(0.2), landmarks=150)
+    model = FixedKernelStream(RBF(0.2), landmarks=150)
     assert clone(model).fit(*lazy).rank_ == clone(model).fit(X, y).rank_ == 150
     few = clone(model).fit(*lazy, sample_weight=da.from_array(weight, chunks=20))
     assert few.n_samples_seen_ == 100
@@ -249,3 +272,45 @@ def test_predictions_of_one_dimension_are_refused():
     model = clone(MODEL).fit(X, y)
     with pytest.raises(ValueError, match="two dimensions"):
         model.predict(da.from_array(y, chunks=20))
+
+
+ARD = RBF([1.0, 1.0])
+
+
+@pytest.mark.parametrize("m", [None, 2])
+@pytest.mark.parametrize("landmarks", [25, MODEL.landmarks])
+def test_kernels_are_learned_as_in_memory(m, landmarks):
+    X, y = smooth(7, n=1300, m=m)
+    w = np.random.default_rng(0).uniform(0.1, 1.0, 1300)
+    w[:300] = 0.0  # a whole block is absent
+    model = StreamingSpectralRegressor(ARD, landmarks=landmarks)
+    whole = clone(model).fit(X, y, w)
+    order = np.random.default_rng(1).permutation(1300)
+    lazy = [da.from_array(part[order], chunks=(170, 1)[: part.ndim]) for part in (X, y, w)]
+    lazily = clone(model).fit(*lazy)
+    assert np.abs(lazily.kernel_.theta - whole.kernel_.theta).max() < 1e-6
+    assert np.abs(whole.kernel_.theta - ARD.theta).max() > 0.1
+    check_same(lazily, whole, X, 1e-6)
+
+
+def test_an_evaluation_is_two_passes_of_one_task_for_each_block(monkeypatch):
+    X, y = smooth(7, n=1300)
+    passes, values = [], []
+    total, bound = blocks._tree_sum, LandmarkObjective._bound
+
+    def counted(function, all_blocks, which):
+        passes.append(len(which))
+        return total(function, all_blocks, which)
+
+    def counted_bound(self, kernel, landmarks):
+        values.append(len(self.rows))
+        return bound(self, kernel, landmarks)
+
+    monkeypatch.setattr(blocks, "_tree_sum", counted)
+    monkeypatch.setattr(LandmarkObjective, "_bound", counted_bound)
+    StreamingSpectralRegressor(ARD, landmarks=25).fit(da.from_array(X, chunks=200), y)
+    on_all_rows = values.count(1300)
+    # a survey, sums and slopes (landmarks chosen anew need no slope), and the statistics of the end
+    assert len(passes) == 1 + 2 * on_all_rows - 1 + 1
+    assert set(passes) == {7}
+    assert on_all_rows <= 30

@@ -358,6 +358,7 @@ def test_verbose_prints_a_line_for_every_step(capsys):
     X, Y = data(n=40)
     gp = SpectralGPRegressor(RBF(1.0), verbose=1).fit(X, Y[:, 0])
     lines = capsys.readouterr().out.splitlines()
+    assert "ahead: levels of 40 rows, at most about 1 seconds" in lines.pop(0)
     assert len(lines) > 1
     assert all("rows 40" in line and "objective" in line and "noise" in line for line in lines)
     SpectralGPRegressor(clone(gp.kernel_)).fit(X, Y[:, 0])

@@ -442,16 +442,50 @@ def test_auto_with_a_given_alpha_is_exact():
 
 
 @pytest.mark.parametrize("learns", [False, True])
-def test_a_matrix_beyond_memory_is_replaced_with_a_warning(learns, monkeypatch):
-    monkeypatch.setattr(plan, "_fits_in_memory", lambda n: False)
-    monkeypatch.setattr(plan, "_RANK_BEYOND_MEMORY", 30)
+@pytest.mark.parametrize("reason", ["memory", "time"])
+def test_a_matrix_that_is_not_affordable_is_replaced_with_a_warning(learns, reason, monkeypatch):
+    if reason == "memory":
+        monkeypatch.setattr(plan, "_fits_in_memory", lambda n: False)
+    else:
+        monkeypatch.setattr(plan, "LARGEST_AFFORDABLE", 199)
+    monkeypatch.setattr(plan, "_AFFORDABLE_FLOPS", 5.0 * 200 * 12.2**2)
     X, y = smooth(18, n=200)
-    model = SpectralGPRegressor(RBF(1.0), optimizer="default" if learns else None)
-    with pytest.warns(LowRankWarning, match="matrix of 200 rows does not fit in memory; a factor of rank 30"):
+    model = SpectralGPRegressor(Matern(1.0, (0.01, 1e3), nu=1.5), optimizer="default" if learns else None)
+    with pytest.warns(
+        LowRankWarning, match=r"matrix of 200 rows .* rank 24 stands in.* apart. Set rank above 24"
+    ):
         model.fit(X, y)
-    assert model.rank_ == 30
+    assert model.rank_ == 24
     lower, upper = model.evidence_bounds_
-    assert lower < upper
+    exact = SpectralGPRegressor(model.kernel_, optimizer=None, method="exact").fit(X, y)
+    at_variances = exact.log_evidence_at(model.noise_variance_, model.signal_variance_)
+    assert lower < at_variances < upper
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_what_is_certified_takes_the_place_of_a_matrix_without_a_warning(learns, monkeypatch):
+    monkeypatch.setattr(plan, "LARGEST_AFFORDABLE", 199)
+    X, y = smooth(18, n=200)
+    model = SpectralGPRegressor(RBF(2.0, (1.0, 5.0)), optimizer="default" if learns else None).fit(X, y)
+    lower, upper = model.evidence_bounds_
+    assert upper - lower <= 0.01
+    assert model.rank_ < 150
+
+
+def test_the_affordable_rank_shrinks_with_rows_and_memory(monkeypatch):
+    ranks = [plan.Plan().factor_rank(n) for n in (15_000, 60_000, 1_000_000)]
+    assert ranks[0] > ranks[1] > ranks[2] > 100
+    monkeypatch.setattr(plan, "physical_memory", lambda: 2.0 * 8 * 4 * 1_000_000 * 50)
+    assert plan.Plan().factor_rank(1_000_000) == 50
+
+
+def test_what_does_not_fit_is_refused_before_it_is_made(monkeypatch):
+    monkeypatch.setattr("skspectral.support.memory.physical_memory", lambda: 1e6)
+    X, y = smooth(18, n=400)
+    with pytest.raises(MemoryError, match=r"kernel matrix of 400 rows takes about .* GiB.*low_rank"):
+        SpectralKernelRidge(method="exact").fit(X, y)
+    with pytest.raises(MemoryError, match=r"factor of 400 rows and rank 300 takes about .* smaller rank"):
+        SpectralKernelRidge(method="low_rank", rank=300).fit(X, y)
 
 
 def test_memory_is_short_where_lapack_cannot_count():

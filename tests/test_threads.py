@@ -190,3 +190,20 @@ def test_a_joint_distribution_that_does_not_fit_is_refused_before_it_is_made(mon
         with pytest.raises(MemoryError, match=r"400 new points and 1 output.*return_std=True"):
             call()
     assert gp.predict(new[:20], return_cov=True)[1].shape == (20, 20)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_items_are_mapped_in_order_with_one_thread_of_blas_each(n_threads, monkeypatch):
+    monkeypatch.setattr(threads, "available_threads", lambda: n_threads)
+    before = blas_threads()
+
+    def square(item):
+        return item**2, blas_threads(), threading.get_ident()
+
+    values, limits, workers = zip(*threads.map_in_threads(square, list(range(20))), strict=True)
+    assert values == tuple(i**2 for i in range(20))
+    assert {limit for each in limits for limit in each} == {1}
+    assert 1 <= len(set(workers)) <= n_threads
+    assert (threading.get_ident() in workers) == (n_threads == 1)
+    assert blas_threads() == before
+    assert threads.map_in_threads(square, []) == []

@@ -10,9 +10,10 @@ import numpy as np
 from ..criteria import CRITERIA, value_at
 from ..criteria.form import Terms
 from ..kernels.gram import product
-from ..support.exceptions import IndefiniteKernelError
+from ..support.exceptions import IndefiniteKernelError, LowRankWarning, warn_user
+from .plan import Route
 
-__all__ = ["CERTIFIED_WIDTH", "bracket_width", "evidence_bounds", "missed_energy"]
+__all__ = ["CERTIFIED_WIDTH", "bracket_width", "evidence_bounds", "missed_energy", "warn_of_bracket"]
 
 # Width of the bracket of each output's log evidence at which a factor counts as exact.
 CERTIFIED_WIDTH = 1e-2
@@ -50,6 +51,19 @@ def evidence_bounds(solution, tau, missed=None):
 def bracket_width(lower, upper):
     """Return the widest bracket of any output; infinite bounds that agree have width 0."""
     return np.subtract(upper, lower, out=np.zeros_like(upper), where=upper > lower).max()
+
+
+def warn_of_bracket(plan, n, rank, lower, upper):
+    """Warn where a plan had to be content with a factor of n rows that is not certified."""
+    width = bracket_width(lower, upper)
+    if plan.route(n) is not Route.AFFORDABLE or width <= CERTIFIED_WIDTH:
+        return
+    warn_user(
+        f"The kernel matrix of {n} rows costs too much time or memory; a factor of rank {rank} stands in. "
+        f"The log evidence of the exact model lies between evidence_bounds_, which are {width:.3g} apart. "
+        f"Set rank above {rank} to bring them closer together, or method='exact' to pay for the matrix.",
+        LowRankWarning,
+    )
 
 
 def missed_energy(solution, problem, factor):

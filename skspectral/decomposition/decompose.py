@@ -5,19 +5,30 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..criteria import CRITERIA, Criterion
+from ..criteria.lower_bound import certain_evidence
 from ..inference.correlated import solve_correlated
 from ..inference.solution import Solution, solve, solve_fixed
 from ..inference.variances import VarianceBounds, VariancePrior
-from ..linalg.factors import FeatureMap, InputFeatures, pivoted_cholesky
+from ..linalg.factors import Factor, FeatureMap, InputFeatures, missed_trace, pivoted_cholesky
 from ..linalg.greedy import greedy_landmarks
+from ..linalg.landmark_sums import smooth_feature_map
 from ..linalg.spectrum import Spectrum
-from ..support.exceptions import IndefiniteKernelError, LowRankWarning, warn_user
+from ..support.exceptions import IndefiniteKernelError
 from ..support.threads import threads_for
 from .certificate import CERTIFIED_WIDTH, bracket_width, evidence_bounds, missed_energy
 from .data import Data
 from .plan import LARGEST_DENSE, Route
 
-__all__ = ["Certified", "Decomposition", "Problem", "decompose", "decompose_matrix", "greedy_factor"]
+__all__ = [
+    "Certified",
+    "Decomposition",
+    "Problem",
+    "decompose",
+    "decompose_matrix",
+    "decompose_on_landmarks",
+    "greedy_factor",
+    "pilot_noise_ratio",
+]
 
 # A factor's first try misses this share of the noise ratio of the trace, which makes the bracket of the log
 # evidence about as narrow as it must be.
@@ -114,6 +125,9 @@ class Problem:
         Whether all outputs share one noise ratio.
     correlated : bool
         Whether outputs have covariances between them.
+    by_bound : bool
+        Whether the variances maximise what a factor is certain of, the lower bound of the evidence, instead
+        of the evidence of the factor.
     report : callable or None
         Is told of progress, see `support.progress`.
     """
@@ -126,6 +140,7 @@ class Problem:
     noise_ratio: np.ndarray | None = None
     shared: bool = False
     correlated: bool = False
+    by_bound: bool = False
     report: object = None
 
     def solution(self, decomposition):
@@ -137,11 +152,13 @@ class Problem:
             return solve_correlated(rotated)
         if self.noise_ratio is not None:
             return solve_fixed(rotated, self.criterion, self.noise_ratio)
-        return solve(rotated, self.criterion, self.bounds, shared=self.shared, prior=self.prior)
+        criterion = certain_evidence(decomposition.tau) if self.by_bound else self.criterion
+        return solve(rotated, criterion, self.bounds, shared=self.shared, prior=self.prior)
 
     def by_evidence(self):
         """Return the problem that certificates are about: each output's evidence at given or tuned ratios."""
-        return replace(self, criterion=CRITERIA["evidence"], prior=None, shared=False, correlated=False)
+        alone = {"prior": None, "shared": False, "correlated": False, "by_bound": False}
+        return replace(self, criterion=CRITERIA["evidence"], **alone)
 
     @property
     def _is_by_evidence(self):
@@ -172,6 +189,23 @@ def decompose_matrix(gram, data):
     return Decomposition(spectrum)
 
 
+def decompose_on_landmarks(problem, landmarks):
+    """Return the `Decomposition` of the factor that given inputs span, O(n r^2).
+
+    Where it misses next to nothing it is certified too.
+    """
+    data, gram = problem.data, problem.gram
+    feature_map = smooth_feature_map(gram, landmarks)
+    Phi = feature_map(gram, data.X)
+    tau = missed_trace(gram, data.X, Phi, data.weight)
+    factor = Factor(Phi, landmarks, None, feature_map.L, tau)
+    decomposition = _from_factor(problem, factor)
+    smallest_g = problem.solution(decomposition).noise_ratio.min()
+    if tau > _FIRST_TAU_SHARE * smallest_g or not _can_look_at_all(problem):
+        return decomposition
+    return replace(decomposition, certified=_certify(problem.by_evidence(), decomposition, factor))
+
+
 def _exact(problem, _):
     return decompose_matrix(problem.gram, problem.data)
 
@@ -196,13 +230,14 @@ def _certified_or_exact(problem, _):
     return _exact(problem, None) if certified is None else certified
 
 
-def _beyond_memory(problem, rank):
-    warn_user(
-        f"The kernel matrix of {len(problem.data)} rows does not fit in memory; a factor of rank {rank} "
-        "stands in. evidence_bounds_ tells how far the log evidence can be off. Set rank to choose another.",
-        LowRankWarning,
-    )
-    return _of_rank(problem, rank)
+def _affordable(problem, rank):
+    certified = _certified_factor(problem, rank) if _can_look_at_all(problem) else None
+    return _from_factor(problem, _pivoted(problem, rank=rank, drawn=True)) if certified is None else certified
+
+
+def _can_look_at_all(problem):
+    """Return whether there is time for a look at all entries of K, which narrows the bounds."""
+    return len(problem.data) <= LARGEST_DENSE
 
 
 _ROUTES = {
@@ -211,7 +246,7 @@ _ROUTES = {
     Route.GREEDY: _greedy,
     Route.CERTIFIED: _certified,
     Route.CERTIFIED_OR_EXACT: _certified_or_exact,
-    Route.BEYOND_MEMORY: _beyond_memory,
+    Route.AFFORDABLE: _affordable,
 }
 
 
@@ -227,9 +262,9 @@ def _from_factor(problem, factor):
     return Decomposition(spectrum, factor.feature_map, factor.tau, np.maximum(missed, 0.0))
 
 
-def _pivoted(problem, **until):
+def _pivoted(problem, **settings):
     data = problem.data
-    return pivoted_cholesky(problem.gram, data.X, weight=data.weight, report=problem.report, **until)
+    return pivoted_cholesky(problem.gram, data.X, weight=data.weight, report=problem.report, **settings)
 
 
 def greedy_factor(problem, rank, random_state=0):
@@ -241,7 +276,7 @@ def greedy_factor(problem, rank, random_state=0):
         problem.gram,
         data.X,
         Y / np.where(size > 0, size, 1.0),
-        _pilot_noise_ratio(problem),
+        pilot_noise_ratio(problem),
         max_rank=rank,
         weight=data.weight,
         random_state=random_state,
@@ -265,7 +300,7 @@ def _certified_factor(problem, largest, *, by_force=False):
     by_force : bool, default=False
         Whether to return what was reached instead of None.
     """
-    tau = _FIRST_TAU_SHARE * _pilot_noise_ratio(problem)
+    tau = _FIRST_TAU_SHARE * pilot_noise_ratio(problem)
     for _ in range(_ROUNDS):
         factor = _pivoted(problem, tau=tau, rank=largest)
         if factor.tau > tau and not by_force:
@@ -289,7 +324,7 @@ def _certify(problem, decomposition, factor):
     return Certified(solution, *evidence_bounds(solution, factor.tau, missed))
 
 
-def _pilot_noise_ratio(problem):
+def pilot_noise_ratio(problem):
     """Return the smallest noise ratio that is given or that tuning finds on a subset of the rows.
 
     No more than the largest eigenvalue there: a signal that a few rows do not show, all may show.

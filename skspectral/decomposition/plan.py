@@ -1,16 +1,35 @@
-"""Exact, or a factor, and of which rank: decided here and nowhere else."""
+"""Exact, or a factor, and of which rank: decided here and nowhere else.
+
+The rule of "auto", from cost and memory alone, so that the same rows take the same route on every machine
+that has the memory:
+
+1. below `SMALLEST_N` rows the matrix itself, which is as fast as anything;
+2. a factor that is certified to give the log evidence, where one of small rank exists;
+3. the matrix itself up to `LARGEST_AFFORDABLE` rows, where a step of learning, O(n^3), takes a minute on two
+   cores, if about 3.5 matrices fit in memory;
+4. else a factor. Steps of learning have the largest rank at which one of them, about 5 n r^2 flops, takes ten
+   seconds on two cores. The factor of the end, which is made once, has twice that rank, or less where four
+   arrays n x r would take more than half of the memory. `LowRankWarning` tells its rank, and how far the log
+   evidence can be off.
+"""
 
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from ..support.memory import physical_memory
+from ..support.memory import check_fits, physical_memory
 
-__all__ = ["LARGEST_DENSE", "SMALLEST_N", "Plan", "Route"]
+__all__ = ["LARGEST_AFFORDABLE", "LARGEST_DENSE", "SMALLEST_N", "Plan", "Route"]
 
 # LAPACK's workspace 1 + 6n + 2n^2 must be counted in 32 bits.
 LARGEST_DENSE = 32_000
-# Rank used where the matrix does not fit in memory.
-_RANK_BEYOND_MEMORY = 2000
+# Rows up to which "auto" decomposes the matrix itself.
+LARGEST_AFFORDABLE = 12_000
+# Flops of a step of learning on a factor: what ten seconds on two cores hold, and for each entry of n r^2.
+_AFFORDABLE_FLOPS, _FLOPS_OF_FACTOR = 3e11, 5.0
+# Rank of an affordable factor in units of the rank during learning.
+_LAST_RANK = 2
+# Arrays of the size of K, and of a factor, that live at once.
+_MATRICES, _FACTORS = 3.5, 4.0
 # Fewest rows at which "auto" looks for a factor: below, the dense route is as fast.
 SMALLEST_N = 1000
 
@@ -23,7 +42,7 @@ class Route(Enum):
     GREEDY = "a factor of rows that explain the targets"
     CERTIFIED = "the smallest factor that is certified to give the evidence"
     CERTIFIED_OR_EXACT = "such a factor where it is small, else the matrix itself"
-    BEYOND_MEMORY = "a factor, because the matrix does not fit in memory"
+    AFFORDABLE = "the largest factor that is affordable, because the matrix itself is not"
 
 
 @dataclass(frozen=True)
@@ -34,8 +53,7 @@ class Plan:
     ----------
     method : {"auto", "exact", "low_rank"}
         "exact" forms K. "low_rank" never does: the factor has the given rank, or else the smallest one at
-        which the log evidence is certified. "auto" takes a certified factor where one is cheaper than K,
-        and any factor, with a warning, where K would not fit in memory.
+        which the log evidence is certified. "auto" follows the rule of this module's docstring.
     rank : int or None
         Rank of the factor.
     selection : {"pivots", "greedy"}
@@ -52,7 +70,7 @@ class Plan:
     must_be_exact: bool = False
 
     def check(self, n):
-        """Refuse a rank that n rows cannot have, and a matrix that LAPACK cannot decompose."""
+        """Refuse a rank that n rows cannot have, and what LAPACK or the memory cannot hold."""
         if self.rank is not None and self.method != "exact" and self.rank > n:
             raise ValueError(
                 f"rank={self.rank} is larger than the number of rows, {n}. Use rank <= {n} or rank=None."
@@ -62,6 +80,12 @@ class Plan:
                 f"method='exact' decomposes a matrix of {n} rows, but LAPACK's workspace is counted in 32 "
                 f"bits, which ends at about {LARGEST_DENSE} rows. Use method='low_rank' or 'auto'."
             )
+        if self.route(n) is Route.EXACT:
+            advice = "Use method='low_rank' or 'auto', or fewer rows."
+            check_fits(_bytes_of_matrices(n), f"The decomposition of a kernel matrix of {n} rows", advice)
+        elif self.rank is not None:
+            what = f"A factor of {n} rows and rank {self.rank}"
+            check_fits(_bytes_of_factors(n, self.rank), what, "Use a smaller rank, or fewer rows.")
 
     def route(self, n):
         """Return what stands for a kernel matrix of n rows."""
@@ -73,17 +97,35 @@ class Plan:
             return Route.OF_RANK
         if self.method == "low_rank":
             return Route.CERTIFIED
-        if not _fits_in_memory(n):
-            return Route.BEYOND_MEMORY
+        if not _fits_in_memory(n) or (n > LARGEST_AFFORDABLE and not self.must_be_exact):
+            return Route.AFFORDABLE
         return Route.EXACT if self.must_be_exact or n < SMALLEST_N else Route.CERTIFIED_OR_EXACT
 
     def looks_at_targets(self, n):
         """Return whether the decomposition depends on the targets: on how exact it must be for them."""
-        return self.route(n) in (Route.GREEDY, Route.CERTIFIED, Route.CERTIFIED_OR_EXACT)
+        return self.route(n) not in (Route.EXACT, Route.OF_RANK)
 
     def factor_rank(self, n):
         """Return the largest rank that a factor of n rows may have."""
-        return min(n, self.rank or (_RANK_BEYOND_MEMORY if self.route(n) is Route.BEYOND_MEMORY else n))
+        return min(n, self.rank or (_affordable_rank(n) if self.route(n) is Route.AFFORDABLE else n))
+
+    def learning_rank(self, n):
+        """Return the largest rank that a factor of n rows may have in steps of learning."""
+        last = self.factor_rank(n)
+        return max(1, last // _LAST_RANK) if self.route(n) is Route.AFFORDABLE else last
+
+    def has_given_rank(self, n):
+        """Return whether a factor of n rows has a rank that no certificate has asked for.
+
+        Then learning and tuning maximise what such a factor is certain of, the lower bound of the evidence.
+        """
+        return self.route(n) in (Route.OF_RANK, Route.AFFORDABLE)
+
+    def flops_of_step(self, n):
+        """Return about how many flops a step of learning on n rows takes, at most."""
+        if self.has_given_rank(n):
+            return _FLOPS_OF_FACTOR * n * self.learning_rank(n) ** 2
+        return float(n) ** 3
 
     def takes_exact_features(self, n_features):
         """Return whether K = Phi Phi' with so many exact features needs no other factor."""
@@ -101,8 +143,12 @@ class Plan:
         return self.forces_factors or (self.method == "auto" and n >= SMALLEST_N)
 
     def for_rows(self, n):
-        """Return the plan for some of the rows."""
-        return self if self.rank is None else replace(self, rank=min(self.rank, n))
+        """Return the plan for some of the rows: their matrix where a factor would be about as large."""
+        if self.rank is None:
+            return self
+        if self.selection == "pivots" and 2 * self.rank >= n:
+            return replace(self, method="exact", rank=None)
+        return replace(self, rank=min(self.rank, n))
 
     def by_pivots(self):
         """Return the plan that chooses rows by the kernel alone, as learning does."""
@@ -110,7 +156,20 @@ class Plan:
 
 
 def _fits_in_memory(n):
-    """Return whether a dense decomposition of n rows fits: three n x n arrays, and LAPACK's 32-bit sizes."""
-    if n > LARGEST_DENSE:
-        return False
-    return 3.5 * 8.0 * n**2 < physical_memory()
+    """Return whether a dense decomposition of n rows fits in memory and in LAPACK's 32-bit sizes."""
+    return n <= LARGEST_DENSE and _bytes_of_matrices(n) < physical_memory()
+
+
+def _bytes_of_matrices(n):
+    return 8.0 * _MATRICES * n**2
+
+
+def _bytes_of_factors(n, rank):
+    return 8.0 * _FACTORS * n * rank
+
+
+def _affordable_rank(n):
+    """Return the largest rank at which learning on n rows is affordable, in time and in memory."""
+    by_time = _LAST_RANK * (_AFFORDABLE_FLOPS / (_FLOPS_OF_FACTOR * n)) ** 0.5
+    by_memory = 0.5 * physical_memory() / _bytes_of_factors(n, 1)
+    return max(1, int(min(by_time, by_memory)))

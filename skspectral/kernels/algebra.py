@@ -103,6 +103,8 @@ def contract(kernel, G, X, Z=None):
 def contract_diagonal(kernel, g, X):
     """Return sum_i g_i dk(x_i, x_i)/dtheta: the contraction with a diagonal G, in blocks of rows.
 
+    All k(x, x) of a stationary kernel are the same, and one row stands for all.
+
     Parameters
     ----------
     kernel : Kernel
@@ -113,6 +115,8 @@ def contract_diagonal(kernel, g, X):
         Inputs.
     """
     slope = np.zeros(kernel.n_dims)
+    if kernel.is_stationary() and len(g):
+        return contract(kernel, np.full((1, 1), g.sum()), X[:1])
     for i in range(0, len(g), _DIAGONAL_BLOCK):
         rows = slice(i, i + _DIAGONAL_BLOCK)
         slope += contract(kernel, np.diag(g[rows]), X[rows])

@@ -15,17 +15,27 @@ from ..decomposition.decompose import Decomposition
 from ..decomposition.plan import SMALLEST_N, Route
 from ..inference.solution import Solution
 from ..kernels.parts import parameter_names
-from ..support.threads import threads_for
+from ..support.threads import available_threads, threads_for
+from .descent import minimize_in_box
 from .exploration import Explorer
+from .landmarks import LandmarkObjective
 from .patterns import objective_of
 from .user_path import follow_user_path
 
-__all__ = ["Learned", "learn", "learn_from_starts", "learn_with"]
+__all__ = ["Learned", "at_level", "descend_on_landmarks", "learn", "learn_from_starts", "learn_with"]
 
 # Fewest rows of a level, in all and for each parameter.
 _COARSEST, _COARSEST_EACH = 150, 15
 # Decrease of -2 log density that is not worth another step: on all rows, where they are many, on the way.
 _TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-9, 1e-5, 1e-3
+# The same where what is maximised is a lower bound, for each parameter. -2 log density falls by about 1 for
+# each parameter within its own uncertainty: a step that brings a two-hundredth of that is not worth its time.
+_TOLERANCE_OF_BOUNDS, _COARSE_TOLERANCE_OF_BOUNDS = 0.005, 0.1
+# Steps of such a descent: with the first landmarks, and with those chosen anew. On all rows that keeps it
+# below 30 evaluations.
+_MAX_STEPS_OF_BOUNDS, _MAX_STEPS_AFTERWARDS = 18, 6
+# Steps on all rows and flops of a thread in a second that a rough time is made of.
+_STEPS_AHEAD, _FLOPS_OF_THREAD = 20, 1.5e10
 # How often the global search over g may send the descent on its way again.
 _MAX_ROUNDS = 4
 
@@ -46,6 +56,8 @@ class Learned:
         Its variances and coefficients.
     n_decompositions : int
         Matrices factorised on the way.
+    curvature : ndarray or None
+        Second derivatives of the objective by the outer variables, as far as the descent got to know them.
     """
 
     theta: np.ndarray
@@ -53,6 +65,7 @@ class Learned:
     decomposition: Decomposition
     solution: Solution
     n_decompositions: int
+    curvature: np.ndarray | None = None
 
     def is_of(self, task):
         """Return whether decomposition and solution are those of all rows and outputs of a task."""
@@ -88,6 +101,8 @@ def learn_from_starts(task, *, optimizer=None, n_restarts=0, random_state=None, 
             )
         rng = check_random_state(random_state)
         starts += [rng.uniform(*bounds.T) for _ in range(n_restarts)]
+    if task.report is not None:
+        task.report.line(_ahead(task, len(starts)))
     if optimizer is None:
         ends = [learn(task, theta, bounds, report=report) for theta in starts]
     else:
@@ -112,18 +127,79 @@ def learn(task, theta, bounds, *, report=None):
     """
     found, n_calls, halvings = None, 0, _halvings(task)
     while True:
-        rows = _drawn(task, len(task) >> halvings)
-        level = task if halvings == 0 else task.subset(rows).of_varying_outputs()
+        rows, is_last = _drawn(task, len(task) >> halvings), halvings == 0
+        level = task if is_last else task.subset(rows).of_varying_outputs()
         if level is not None:  # these rows have something to learn from
             with threads_for(len(rows)):
-                objective = objective_of(level, task.is_single, None if found is None else found.noise_ratio)
-                explorer = Explorer(objective, *objective.box(bounds), _at_level(report, objective))
-                found = _found(explorer, found, theta, halvings == 0)
+                objective = _objective(level, task, found)
+                explorer = Explorer(objective, *objective.box(bounds), at_level(report, objective))
+                on_landmarks = level.learns_on_landmarks
+                found = (_found_on_landmarks if on_landmarks else _found)(explorer, found, theta, is_last)
                 n_calls += objective.n_calls
-                if halvings == 0:
-                    descent, end = _settled(explorer, found)
-                    return replace(end, value=descent.value, n_decompositions=n_calls + end.n_decompositions)
-        halvings = _finer(halvings, found)
+                if is_last:
+                    descent, end = (_on_landmarks if on_landmarks else _settled)(explorer, found)
+                    n_calls += end.n_decompositions
+                    return replace(
+                        end, value=descent.value, n_decompositions=n_calls, curvature=descent.curvature
+                    )
+        halvings = _finer(task, halvings, found)
+
+
+def _objective(level, task, found):
+    """Return the objective of a level, given what a coarser one found."""
+    noise_ratio = None if found is None else found.noise_ratio
+    if level.learns_on_landmarks:
+        return LandmarkObjective(level, noise_ratio=noise_ratio)
+    return objective_of(level, task.is_single, noise_ratio)
+
+
+def descend_on_landmarks(objective, start, bounds, curvature, is_last, report=None):
+    """Return the `Descent` of a lower bound that begins at theta `start`.
+
+    At the end of the last one landmarks are chosen anew, and the descent goes on with them where they are
+    better. Decreases that are not worth a step are in units of the log evidence for each parameter.
+    """
+    settings = {
+        "tolerance": len(bounds) * (_TOLERANCE_OF_BOUNDS if is_last else _COARSE_TOLERANCE_OF_BOUNDS),
+        "report": report,
+    }
+    lower, upper = objective.box(bounds)
+    best = minimize_in_box(
+        objective, start, lower, upper, curvature=curvature, max_steps=_MAX_STEPS_OF_BOUNDS, **settings
+    )
+    if is_last and objective.refreshed(best.x, best.value):
+        settings["max_steps"] = _MAX_STEPS_AFTERWARDS
+        best = minimize_in_box(objective, best.x, lower, upper, curvature=best.curvature, **settings)
+    return best
+
+
+def _found_on_landmarks(explorer, coarser, theta, is_last):
+    """Return what a level of a lower bound finds: by exploring, or from the best end of a coarser level."""
+    objective, p = explorer.objective, len(theta)
+    if coarser is None:
+        best, growth = explorer.explore([theta], p * _COARSE_TOLERANCE_OF_BOUNDS)[0], 1.0
+    else:
+        best, growth = coarser.best, len(objective.task) / coarser.n_rows
+    start, curvature = _without_ratio(best.x, best.curvature * growth, p)
+    bounds = np.stack([explorer.lower, explorer.upper], axis=1)
+    settings = {"is_last": is_last, "report": explorer.report}
+    return _Found(
+        [descend_on_landmarks(objective, start, bounds, curvature, **settings)], len(objective.task)
+    )
+
+
+def _on_landmarks(explorer, found):
+    """Return the descent of a lower bound on all rows, and the model at its end."""
+    descent = found.best
+    return descent, Learned(descent.x, descent.value, *explorer.objective.solve(descent.x), 1)
+
+
+def _without_ratio(variables, curvature, p):
+    """Return theta of (theta, x), and the curvature by theta with x at its best (a Schur complement)."""
+    if len(variables) == p or curvature is None:
+        return variables[:p], curvature
+    B, mixed = curvature[:p, :p], curvature[:p, p]
+    return variables[:p], B - np.outer(mixed, mixed) / curvature[p, p]
 
 
 @dataclass(frozen=True)
@@ -141,8 +217,8 @@ class _Found:
     def noise_ratio(self):
         """Smallest noise ratio of all outputs."""
         noise, signal = self.best.evaluation.variances
-        with np.errstate(divide="ignore"):  # an output may have no signal
-            return np.min(noise / signal)
+        with np.errstate(divide="ignore", invalid="ignore"):  # no signal: an infinite ratio
+            return np.nanmin(np.divide(noise, signal), initial=np.inf)
 
 
 def _found(explorer, coarser, theta, is_last):
@@ -200,25 +276,41 @@ def _learned(objective, theta, without_factor=False):
     return Learned(theta, value, decomposition, solution, objective.n_calls)
 
 
+def _ahead(task, n_starts):
+    """Return what is ahead in words: levels, rank and a rough time, which no more than flops are known of."""
+    n, plan = len(task), task.plan
+    sizes = ", ".join(str(n >> halvings) for halvings in range(_halvings(task), -1, -1))
+    rank = f", rank {plan.factor_rank(n)}" if plan.has_given_rank(n) else ""
+    speed = _FLOPS_OF_THREAD * available_threads()
+    seconds = n_starts * _STEPS_AHEAD * plan.flops_of_step(n) / speed
+    starts = f", {n_starts} starts" if n_starts > 1 else ""
+    time = f"{seconds / 60:.0f} minutes" if seconds > 90 else f"{max(seconds, 1):.0f} seconds"
+    return f"ahead: levels of {sizes} rows{rank}{starts}, at most about {time}"
+
+
 def learn_with(optimizer, task, theta, bounds):
     """Minimise by a callable with scikit-learn's signature, which sees half of F, a -log density."""
-    objective = objective_of(task, False)
+    objective = LandmarkObjective(task) if task.learns_on_landmarks else objective_of(task, False)
 
     def obj_func(theta, eval_gradient=True):
         at_theta = objective(np.asarray(theta, dtype=np.float64))
         return (0.5 * at_theta.value, 0.5 * at_theta.gradient) if eval_gradient else 0.5 * at_theta.value
 
     theta, value = optimizer(obj_func, theta, bounds=bounds)
-    end = _learned(objective, np.asarray(theta, dtype=np.float64))
+    theta = np.asarray(theta, dtype=np.float64)
+    if task.learns_on_landmarks:
+        return Learned(theta, 2.0 * float(value), *objective.solve(theta), objective.n_calls + 1)
+    end = _learned(objective, theta)
     return replace(end, value=2.0 * float(value))
 
 
-def _at_level(report, objective):
+def at_level(report, objective):
+    """Return what tells of a descent's steps with the rows of an objective, None for None."""
     if report is None:
         return None
 
     def report_step(step, variables, evaluation):
-        report(len(objective.task), step, objective.theta(variables), evaluation)
+        report(len(getattr(objective, "rows", objective.task)), step, objective.theta(variables), evaluation)
 
     return report_step
 
@@ -229,10 +321,15 @@ def _halvings(task):
     return max(0, int(np.log2(len(task) / fewest)))
 
 
-def _finer(halvings, found):
-    """Return the halvings of the next level: one less, or two where factors make large levels cheap."""
+def _finer(task, halvings, found):
+    """Return the halvings of the next level: one less, or two where factors make large levels cheap.
+
+    None where the matrix of some rows would cost more than a factor of all of them.
+    """
     by_factor = found is not None and found.best.evaluation.rank is not None
-    return max(0, halvings - (2 if by_factor else 1))
+    halvings = max(0, halvings - (2 if by_factor else 1))
+    n, plan = len(task) >> halvings, task.plan
+    return halvings if plan.for_rows(n).flops_of_step(n) <= plan.flops_of_step(len(task)) else 0
 
 
 def _drawn(task, n_rows):

@@ -268,7 +268,7 @@ def profiled_evidence(task, theta, eval_gradient):
     From the kernel matrix itself, or from a factor where the task's plan has no other way.
     """
     by_factor = task.plan.forces_factors
-    solution = task.solve(theta)[1] if by_factor else task.solve_matrix(theta)
+    solution = task.solve(theta, by_bound=False)[1] if by_factor else task.solve_matrix(theta)
     value = solution.log_evidence.sum()
     if not eval_gradient:
         return value

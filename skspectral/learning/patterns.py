@@ -60,6 +60,16 @@ class PatternedTask(Task):
         """Whether there is a `ResolventObjective`: not for sums."""
         return False
 
+    @property
+    def learns_by_bound(self):
+        """Whether there is a lower bound to maximise: not for sums."""
+        return False
+
+    @property
+    def learns_on_landmarks(self):
+        """Whether there is a `LandmarkObjective`: not for sums."""
+        return False
+
     def of_varying_outputs(self):
         """Return the task itself, None where no output varies."""
         return self if self.parts else None

@@ -13,7 +13,7 @@ from ..inference.correlated import tune_correlated
 from ..inference.tuned import tune
 from ..inference.variances import VarianceBounds, VariancePrior
 from ..kernels.gram import make_gram
-from ..kernels.parts import split_kernel
+from ..kernels.parts import has_white_noise, split_kernel
 
 __all__ = ["Task"]
 
@@ -86,6 +86,20 @@ class Task:
         return self.is_by_evidence and self.data.n_outputs == 1
 
     @property
+    def learns_by_bound(self):
+        """Whether theta and the variances maximise the lower bound that a factor is certain of."""
+        return self.is_by_evidence and not self.correlated and self.plan.has_given_rank(len(self))
+
+    @property
+    def learns_on_landmarks(self):
+        """Whether steps of learning use nothing but factors, of landmarks that stay during a descent.
+
+        White noise inside of a kernel is no function of other inputs, and only rows themselves span it.
+        """
+        certified = self.plan.forces_factors and not has_white_noise(self.kernel)
+        return self.learns_by_bound or (self.is_by_evidence and certified and not self.correlated)
+
+    @property
     def given_ratio(self):
         """The noise ratio of the given kernel, None where it has not both variances."""
         parts = None if self.given is None else split_kernel(self.given)
@@ -107,6 +121,7 @@ class Task:
             self.bounds,
             self.variance_prior,
             correlated=self.correlated,
+            by_bound=self.learns_by_bound,
             report=self.report,
         )
 
@@ -117,12 +132,14 @@ class Task:
             return tune_correlated(rotated, terms.null_root())
         return tune(rotated, self.criterion, self.bounds)
 
-    def solve(self, theta, *, without_factor=False):
+    def solve(self, theta, *, without_factor=False, by_bound=None):
         """Return the decomposition at theta by the plan's route, and its solution.
 
         `without_factor` says that the steps of learning found no factor small enough: the plan need not look.
+        `by_bound`, if given, says whether the variances maximise a lower bound, whatever the plan.
         """
         problem = self.problem(theta)
+        problem = problem if by_bound is None else replace(problem, by_bound=by_bound)
         if without_factor and self.plan.route(len(self)) is Route.CERTIFIED_OR_EXACT:
             decomposition = decompose_matrix(problem.gram, self.data)
         else:

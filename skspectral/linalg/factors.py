@@ -22,6 +22,7 @@ __all__ = [
     "FeatureMap",
     "InputFeatures",
     "independent",
+    "missed_trace",
     "nystroem",
     "pivoted_cholesky",
     "spanned_by_rows",
@@ -31,6 +32,10 @@ _EPS = np.finfo(np.float64).eps
 # Candidates looked at together, most of them that are taken, and the share of the largest residual that a
 # pivot must keep after the others of its block.
 _POOL, _BLOCK, _KEEP = 256, 128, 0.1
+# Fewest rows drawn at a time, and in how many draws a rank is reached at least.
+_SMALLEST_DRAW, _DRAWS = 8, 16
+# Make new numbers that look random of old ones.
+_GOLDEN, _SHUFFLE = 0.6180339887498949, 7919.3
 # Digits to which equal residual variances agree after rounding.
 _TIE_DIGITS = 9
 
@@ -99,7 +104,7 @@ class InputFeatures:
         return X
 
 
-def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None):
+def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None, drawn=False):
     """Factorise K by a blocked Cholesky with diagonal pivoting, stopping at a trace or a rank.
 
     Each round takes the rows with the largest residual variances, keeps those of them that stay large
@@ -120,6 +125,11 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None):
         Weights of the rows in the trace.
     report : callable, default=None
         report(n_rows=..., rank=..., left=...) after every block; left is the share of the trace that is left.
+    drawn : bool, default=False
+        Whether pivots are drawn with probabilities proportional to the residual variances, instead of the
+        largest of them (Chen, Epperly, Tropp & Webber 2022). The better choice for a rank that is far from
+        enough: the largest residuals are then those of outliers, which explain nothing but themselves. What
+        looks random depends on the content of the rows alone.
 
     Returns
     -------
@@ -146,11 +156,12 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None):
     while len(pivots) < rank and (residual.sum() > tau or not len(pivots)) and residual.max() > floor:
         with threads_for(n, len(pivots) + _BLOCK):
             size = min(_BLOCK, rank - len(pivots))
-            chosen, L_block = _choose(gram, X, Phi, residual, weight, ties, size, floor)
+            draw = (rank, len(pivots)) if drawn else None
+            pool, least = _pool(residual, ties, floor, draw)
+            chosen, L_block = _choose(gram, X, Phi, weight, pool, size, least)
             if not len(chosen):
                 break  # what is left of the residual is rounding
-            new = gram.columns(X, chosen)
-            new = new - Phi @ Phi[chosen].T
+            new = gram.columns(X, chosen) - Phi @ Phi[chosen].T
             new = solve_triangular(L_block, new.T, lower=True, overwrite_b=True, check_finite=False).T
         # no more of the block than the trace needs
         enough = np.searchsorted(np.cumsum(weight @ new**2), residual.sum() - tau) + 1
@@ -194,7 +205,7 @@ def nystroem(gram, X, landmarks, *, weight=None, random_state=0):
         )
     landmarks, L = independent(gram, landmarks)
     Phi = FeatureMap(landmarks, L)(gram, X)
-    return Factor(Phi, landmarks, None, L, _missed_trace(gram, X, Phi, weight))
+    return Factor(Phi, landmarks, None, L, missed_trace(gram, X, Phi, weight))
 
 
 def independent(gram, landmarks):
@@ -238,10 +249,10 @@ def spanned_by_rows(gram, X, pivots, *, weight=None):
     pivots = pivots[kept]
     columns = gram.columns(X, pivots).T
     Phi = solve_triangular(L, columns, lower=True, overwrite_b=True, check_finite=False).T
-    return Factor(Phi, gram.rows(X, pivots), pivots, L, _missed_trace(gram, X, Phi, weight))
+    return Factor(Phi, gram.rows(X, pivots), pivots, L, missed_trace(gram, X, Phi, weight))
 
 
-def _missed_trace(gram, X, Phi, weight):
+def missed_trace(gram, X, Phi, weight):
     """Return the weighted trace of K - Phi Phi'."""
     residual = np.maximum(gram.diagonal(X) - np.einsum("ij,ij->i", Phi, Phi), 0.0)
     return float(residual.sum() if weight is None else residual @ weight)
@@ -265,20 +276,42 @@ class Columns:
         return self.array[:, : self.used]
 
 
-def _choose(gram, X, Phi, residual, weight, ties, size, floor):
-    """Return up to `size` pivots and the Cholesky factor of the residual among them, in their order.
+def _pool(residual, ties, floor, draw):
+    """Return rows from which pivots are taken, and what each must keep of its residual beside the others."""
+    pool, typical = _largest(residual, ties) if draw is None else _drawn(residual, ties, floor, *draw)
+    return pool[residual[pool] > floor], max(_KEEP * typical, floor)
+
+
+def _largest(residual, ties):
+    """Return the rows of the largest residuals, the largest first, and how large that is.
 
     Residuals that agree to rounding are ordered by the content of their rows, so that the order of the rows
     has no part in the choice.
     """
     level = np.round(residual / residual.max(), _TIE_DIGITS)
-    pool = np.lexsort((ties, -level))[:_POOL]
-    pool = pool[residual[pool] > floor]
+    return np.lexsort((ties, -level))[:_POOL], residual.max()
+
+
+def _drawn(residual, ties, floor, rank, n_before):
+    """Return rows drawn with probabilities proportional to their residuals, and the median of these.
+
+    The smallest of exponential variables with these rates, made of a number in [0, 1) for each row.
+    """
+    uniform = np.mod((ties + _GOLDEN * (n_before + 1)) * _SHUFFLE, 1.0)
+    waiting = np.full_like(residual, np.inf)
+    np.divide(-np.log1p(-uniform), residual, out=waiting, where=residual > floor)
+    pool = np.argsort(waiting, kind="stable")[: min(_BLOCK, max(_SMALLEST_DRAW, rank // _DRAWS))]
+    return pool, np.median(residual[pool])
+
+
+def _choose(gram, X, Phi, weight, pool, size, floor):
+    """Return up to `size` rows of a pool and the Cholesky factor of the residual among them, in their order.
+
+    Each of them keeps more than `floor` of its variance beside those before it.
+    """
     S = gram.block(X, pool) - Phi[pool] @ Phi[pool].T
     root = np.sqrt(weight[pool])
-    largest = residual.max()
-    scaled = root[:, None] * S * root
-    factor, order, rank, _ = dpstrf(scaled, tol=max(_KEEP * largest, floor), lower=True)
+    factor, order, rank, _ = dpstrf(root[:, None] * S * root, tol=floor, lower=True)
     rank = min(rank, size)
     order = order[:rank] - 1
     L = np.tril(factor[:rank, :rank]) / root[order][:, None]

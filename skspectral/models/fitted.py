@@ -141,9 +141,9 @@ class Fitted:
         return np.zeros(len(self.data)) if missed is None else missed
 
     def _blocks(self, X):
-        """Yield slices of new rows whose kernel with all training rows has a bounded size."""
+        """Yield slices of new rows whose kernel with all training rows, or features, have a bounded size."""
         n_nodes = 1 if self.averaged is None else max(len(p.weight) for p in self.averaged.posteriors)
-        size = max(1, _BLOCK_ENTRIES // max(len(self.data), 8 * n_nodes))
+        size = max(1, _BLOCK_ENTRIES // max(len(self.coefficients), 8 * n_nodes))
         for start in range(0, max(X.shape[0], 1), size):
             yield slice(start, start + size)
 

@@ -103,19 +103,24 @@ class SpectralGPRegressor(
     method : {"auto", "exact", "low_rank"}, default="auto"
         "exact" decomposes the kernel matrix. "low_rank" never forms it: O(n r^2) time and O(n r) memory by
         a pivoted Cholesky factor. "auto" is exact for small n; otherwise it takes a factor where one of
-        small rank is certified to give the log evidence to 0.01, or where the matrix would not fit in
-        memory.
+        small rank is certified to give the log evidence to 0.01. Else it is exact up to 12,000 rows, if the
+        matrix fits in memory, and beyond takes the largest factor that is affordable: of rank
+        490,000/sqrt(n) (4000 for 15,000 rows, 490 for a million), half of it while the kernel is learned, or
+        less where memory is short. A `LowRankWarning` tells the rank and how far apart `evidence_bounds_`
+        are.
     rank : int, default=None
-        Rank of the factor; None means as large as the certificate needs. "exact" has no factor.
+        Rank of the factor; None means as large as the certificate needs. "exact" has no factor. With a given
+        rank, what is maximised is not the evidence of the factor but what it is certain of, the lower one of
+        `evidence_bounds_`; see Notes.
     selection : {"pivots", "greedy"}, default="pivots"
         Which rows span a factor, see :class:`SpectralKernelRidge`. "greedy" chooses them once, after the
         kernel's parameters are learned.
     copy_X_train : bool, default=True
         Whether a copy of X is kept for predictions, or X itself.
     verbose : int, default=0
-        1 prints a line for every outer step (rows, rank where a factor stands in for K, objective,
-        parameters) and, about once a second, the rank that a factor has reached and the rows done; more
-        prints every line.
+        1 prints what is ahead (levels, rank, rough time), a line for every outer step (rows, rank where a
+        factor stands in for K, objective, parameters) and, about once a second, the rank that a factor has
+        reached and the rows done; more prints every line.
     random_state : int, RandomState instance or None, default=None
         Source of the restarts; nothing else is random.
 
@@ -148,7 +153,9 @@ class SpectralGPRegressor(
         Lower and upper bound on the log evidence of the exact kernel matrix at the tuned variances. Both are
         that log evidence itself where the matrix was decomposed. A factor that was chosen to be certified
         has bounds at most 0.01 apart for each output. A factor of a given rank, or of greedily chosen rows,
-        has wide bounds, because they use no more than the trace of what the factor misses. Rounding is not
+        has wide bounds, because they use no more than the trace of what the factor misses. The lower bound of
+        a factor of given rank is what its variances and kernel parameters maximise (by the evidence, without
+        priors of the variances). Rounding is not
         part of them; it matters where the noise vanishes.
     rank_ : int
         Rank of the factor, or of the kernel matrix above rounding.
@@ -177,6 +184,13 @@ class SpectralGPRegressor(
     the best signal variance, g the ratio of noise to signal variance: one variable for each output. The
     kernel's parameters theta minimise the sum over outputs of that minimum. Constants that multiply the
     whole kernel are part of the signal variance.
+
+    A factor Phi of given rank misses a part of K of trace tau, the more the shorter the lengths are, and
+    its own evidence takes that part for noise. So kernel parameters and variances then maximise the lower
+    bound of the exact log evidence, that of Phi Phi' less n/2 log(1 + tau/(n g)). Its landmarks are rows
+    drawn by what the others miss of the kernel (depending on the content of the rows alone), once for every
+    level of learning and once more at the end. A step is not taken for less than 0.005 of -2 log evidence
+    for each parameter, and all rows are looked at no more than about 30 times.
 
     References
     ----------

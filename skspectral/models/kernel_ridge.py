@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from ..criteria import CRITERIA
+from ..decomposition.certificate import warn_of_bracket
 from ..decomposition.data import Data
 from ..decomposition.decompose import Problem, decompose
 from ..decomposition.plan import Plan, Route
@@ -83,7 +84,9 @@ class SpectralKernelRidge(HasSiblings, VarianceMethods, MultiOutputMixin, Scores
         "exact" decomposes the kernel matrix. "low_rank" never forms it: O(n r^2) time and O(n r) memory by
         a pivoted Cholesky factor. "auto" is exact for small n, for a given alpha and for other criteria than
         the evidence; otherwise it takes a factor where one of small rank is certified to give the log
-        evidence to 0.01. Where the matrix would not fit in memory it takes a factor, too, with a warning.
+        evidence to 0.01. Beyond 12,000 rows, or where the matrix would not fit in memory, it takes the
+        largest factor that is affordable, with a warning, see :class:`SpectralGPRegressor`; for a given alpha
+        and for other criteria only where the matrix would not fit.
     rank : int, default=None
         Rank of the factor; None means as large as the certificate needs. "exact" has no factor.
     selection : {"pivots", "greedy"}, default="pivots"
@@ -400,7 +403,9 @@ class SpectralKernelRidge(HasSiblings, VarianceMethods, MultiOutputMixin, Scores
         solution = problem.solution(decomposition)
         if problem.noise_ratio is None:
             warn_of_vanished_noise(solution, problem.criterion)
-        return Fitted(problem.gram, data, problem.bounds, decomposition, solution, y_ndim)
+        fitted = Fitted(problem.gram, data, problem.bounds, decomposition, solution, y_ndim)
+        warn_of_bracket(self._plan, len(data), decomposition.rank, *fitted.evidence_bounds)
+        return fitted
 
     def _predict_each(self, X, y, alphas, inputs, sample_weight=None):
         """Return predictions at new inputs for each of some given alphas, without a fit for each.

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from ..decomposition.decompose import decompose
+from ..decomposition.certificate import warn_of_bracket
+from ..decomposition.decompose import decompose, decompose_on_landmarks
 from ..inference.averaging import integrate_variances
 from ..inference.solution import warn_of_vanished_noise
 from ..kernels.gram import make_gram
@@ -26,7 +27,11 @@ class ProcessFitting:
         kernel = task.kernel if learned is None else task.kernel_at(learned.theta)
         known = learned if learned is not None and learned.is_of(task) else None
         by_entries = task.correlated and task.data.has_holes
-        decomposition = None if task.data.has_holes else decomposition
+        if task.data.has_holes:
+            decomposition = None
+        elif learned is not None and task.learns_by_bound and known is None:
+            landmarks = learned.decomposition.feature_map.landmarks
+            decomposition = decompose_on_landmarks(replace(task, kernel=kernel).problem(), landmarks)
         task = replace(task, kernel=kernel, correlated=task.correlated and not by_entries)
         fitted = fit_parts(
             task.data,
@@ -52,7 +57,9 @@ class ProcessFitting:
         warn_at_bounds(task.kernel, solution, task.bounds, are_ours=self.kernel is None)
         averaged = integrate_variances(solution, task.bounds) if self.inference == "integrate" else None
         solution = solution if averaged is None else averaged.mean_solution()
-        return Fitted(problem.gram, task.data, task.bounds, decomposition, solution, y_ndim, averaged)
+        fitted = Fitted(problem.gram, task.data, task.bounds, decomposition, solution, y_ndim, averaged)
+        warn_of_bracket(task.plan, len(task), decomposition.rank, *fitted.evidence_bounds)
+        return fitted
 
     def _learns(self, task):
         """Return whether there are parameters to learn, and a signal that depends on them."""

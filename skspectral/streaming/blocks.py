@@ -1,13 +1,17 @@
 """Dask collections as blocks of rows. dask is imported only when a collection of its own is passed."""
 
+from dataclasses import dataclass
+from functools import partial
+
 import numpy as np
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_array, check_X_y
 
 from ..support.shapes import as_columns
 from ..support.validation import check_weights
 from .features import Chunk
+from .learning import over_slabs
 
-__all__ = ["as_blocks", "check_columns", "is_dask", "lazily", "sample", "total"]
+__all__ = ["as_blocks", "check_columns", "is_dask", "lazily", "sample", "total", "total_of_blocks"]
 
 # Blocks that are sampled for landmarks, evenly spread, sums that are added in one task, lines of progress.
 _SAMPLED_BLOCKS, _FAN_IN, _REPORTS = 8, 8, 10
@@ -81,23 +85,40 @@ def total(blocks, features, report=None):
     size = len(blocks) if report is None else max(1, -(-len(blocks) // _REPORTS))
     whole = None
     for i in range(0, len(blocks), size):
-        part = _tree_sum(range(i, min(i + size, len(blocks))), blocks, features)
+        part = _tree_sum(features.statistics, blocks, range(i, min(i + size, len(blocks))))
         whole = part if whole is None else whole + part
         if report is not None:
             report(whole.n_rows, features.rank)
     return whole
 
 
-def _tree_sum(which, blocks, features):
+def total_of_blocks(blocks):
+    """Return what sums a function of chunks over all blocks: one task for each, and a tree above them."""
+    return partial(_total_of_blocks, blocks)
+
+
+def _total_of_blocks(blocks, function):
+    return _tree_sum(partial(over_slabs, function), blocks, range(len(blocks)))
+
+
+def _tree_sum(function, blocks, which):
+    """Return the sum of function(chunk) over some of the blocks."""
     import dask
 
-    shared = dask.delayed(features)  # one object in the graph, not one per block
-    summed = dask.delayed(_block_statistics, pure=False)
+    shared = dask.delayed(_Shared(function))  # one object in the graph, not one per block
+    summed = dask.delayed(_of_block, pure=False)
     added = dask.delayed(_add, pure=False)
     sums = [summed(shared, *blocks[i], i) for i in which]
     while len(sums) > 1:
         sums = [added(sums[i : i + _FAN_IN]) for i in range(0, len(sums), _FAN_IN)]
     return dask.compute(sums[0])[0]
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """A function that dask takes for data."""
+
+    function: object
 
 
 def lazily(model, X, return_std, include_noise):
@@ -192,9 +213,9 @@ def _empty(X, y):
     return Chunk(np.empty((0, X.shape[1])), np.empty((0, 1 if np.ndim(y) == 1 else y.shape[1])))
 
 
-def _block_statistics(features, X, y, weight, index):
+def _of_block(shared, X, y, weight, index):
     chunk = _chunk(X, y, weight, index)
-    return features.statistics(_empty(X, y) if chunk is None else chunk)
+    return shared.function(_empty(X, y) if chunk is None else chunk)
 
 
 def _add(parts):

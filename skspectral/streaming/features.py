@@ -14,7 +14,7 @@ from ..kernels.parts import default_kernel, split_kernel
 from ..linalg.factors import FeatureMap, independent, pivoted_cholesky
 from .statistics import FeatureStatistics
 
-__all__ = ["SLAB", "Chunk", "Features", "sample_size"]
+__all__ = ["SLAB", "Chunk", "Features", "checked_landmarks", "sample_size", "unit_kernel"]
 
 # Rows among which landmarks are looked for: this many, or this many per landmark.
 _SMALLEST_SAMPLE, _PER_LANDMARK = 1000, 10
@@ -73,15 +73,15 @@ class Features:
     feature_map: FeatureMap
 
     @classmethod
-    def choose(cls, sample, kernel, landmarks, selection, fit_intercept, random_state):
+    def choose(cls, sample, start, landmarks, selection, fit_intercept, random_state):
         """Return the features that a sample of rows suggests.
 
         Parameters
         ----------
         sample : Chunk
             Rows to choose from.
-        kernel : Kernel or None
-            None means RBF with the length of `SpectralGPRegressor`, from the landmarks if they are given.
+        start : tuple of Kernel and VarianceBounds
+            See `unit_kernel`.
         landmarks : int or ndarray of shape (r, p)
             How many, or which.
         selection : {"pivots", "greedy"}
@@ -91,13 +91,10 @@ class Features:
         random_state : int, RandomState instance or None
             Of the greedy choice.
         """
-        given = None if np.ndim(landmarks) == 0 else _checked_landmarks(landmarks, sample.X.shape[1])
-        if given is None and not len(sample):
-            raise ValueError("There are no rows of positive weight to choose landmarks from. Pass landmarks.")
-        core, bounds = _unit_kernel(kernel, sample if given is None else Chunk(given, None))
+        core, bounds = start
         gram = make_gram(core)
-        if given is not None:
-            return cls(core, bounds, FeatureMap(*independent(gram, given)))
+        if np.ndim(landmarks):
+            return cls(core, bounds, FeatureMap(*independent(gram, landmarks)))
         rank = min(int(landmarks), len(sample))
         if selection == "greedy":
             seed = 0 if random_state is None else check_random_state(random_state).randint(2**31)
@@ -126,24 +123,44 @@ class Features:
         total = FeatureStatistics.nothing(self.rank, chunk.Y.shape[1])
         for i in range(0, len(chunk), SLAB):
             slab = chunk[i : i + SLAB]
-            total = total + FeatureStatistics.from_rows(self(slab.X), slab.Y, slab.weight)
+            prior = self.prior(slab.X)
+            total = total + FeatureStatistics.from_rows(self(slab.X), slab.Y, slab.weight, prior)
         return total
 
 
-def sample_size(landmarks):
-    """Return how many rows are needed to choose landmarks, 1 where they are given."""
-    return 1 if np.ndim(landmarks) else max(_SMALLEST_SAMPLE, _PER_LANDMARK * int(landmarks))
+def sample_size(landmarks, learns):
+    """Return how many rows are needed to choose landmarks and learn, 1 where nothing is left to find."""
+    if np.ndim(landmarks) and not learns:
+        return 1
+    count = len(landmarks) if np.ndim(landmarks) else int(landmarks)
+    return max(_SMALLEST_SAMPLE, _PER_LANDMARK * count)
 
 
-def _unit_kernel(kernel, sample):
-    """Return the core of unit variance and the bounds of the variances."""
+def unit_kernel(kernel, sample, landmarks):
+    """Return the core of unit variance and the bounds of the variances.
+
+    Parameters
+    ----------
+    kernel : Kernel or None
+        None means RBF with the length of `SpectralGPRegressor`, from the landmarks if they are given.
+    sample : Chunk
+        Some of the rows.
+    landmarks : int or ndarray of shape (r, p)
+        How many, or which.
+    """
+    if np.ndim(landmarks) == 0 and not len(sample):
+        raise ValueError("There are no rows of positive weight to choose landmarks from. Pass landmarks.")
     if kernel is None:
-        return default_kernel(sample.X, sample.weight), VarianceBounds()
+        X, weight = (landmarks, None) if np.ndim(landmarks) else (sample.X, sample.weight)
+        return default_kernel(X, weight), VarianceBounds()
     parts = split_kernel(clone(kernel))
     return parts.core, VarianceBounds(parts.noise_bounds, parts.signal_bounds)
 
 
-def _checked_landmarks(landmarks, n_columns):
+def checked_landmarks(landmarks, n_columns):
+    """Return landmarks as an array, or how many there shall be."""
+    if np.ndim(landmarks) == 0:
+        return int(landmarks)
     Z = np.array(landmarks, dtype=np.float64)
     if Z.ndim != 2 or Z.shape[1] != n_columns or not len(Z):
         raise ValueError(

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..criteria.lower_bound import certain_evidence
 from ..inference.tuned import Tuned, tune
 from ..linalg.moments import FeatureSpectrum
 from ..support.shapes import like_targets
@@ -89,6 +90,8 @@ class Model:
         """Return the model that follows from what was seen."""
         statistics, r = state.statistics, state.features.rank
         spectrum, rotated = statistics.decompose(fit_intercept), statistics.rotate(fit_intercept)
+        if criterion.name == "evidence":
+            criterion = certain_evidence(statistics.missed)
         tuned = tune(rotated, criterion, state.features.bounds)
         coef = spectrum.coefficients(rotated, tuned.noise_ratio)
         q, root = spectrum.counts.n_mean, np.sqrt(statistics.weight)

@@ -1,26 +1,30 @@
 """Gaussian process regression on landmarks, from chunks of rows."""
 
+from functools import partial
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..criteria import CRITERIA
+from ..decomposition.certificate import evidence_bounds
 from ..inference.solution import warn_of_vanished_noise
 from ..inference.tuning import TuningResult
+from ..kernels.parts import split_kernel
 from ..support.atomic import all_or_nothing
 from ..support.progress import Progress
 from ..support.shapes import as_columns, like_targets, per_output
 from ..support.types import Criterion, FloatArray, PerOutput, RandomState, Selection
 from ..support.validation import check_weights, with_checked_parameters
 from . import blocks
-from .features import Chunk, Features, sample_size
+from .features import Chunk, Features, checked_landmarks, sample_size, unit_kernel
+from .learning import Survey, learn_features, total_of_chunk
 from .model import Model, State
 from .statistics import FeatureStatistics
 
@@ -38,8 +42,8 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
     Parameters
     ----------
     kernel : kernel of :mod:`sklearn.gaussian_process.kernels`, default=None
-        Covariance function; its parameters are not learned. None means RBF with a length of
-        sqrt(sum of the inputs' variances). A constant factor and an added ``WhiteKernel`` set bounds for the
+        Covariance function. None means RBF, at first with a length of sqrt(sum of the inputs' variances). A
+        constant factor and an added ``WhiteKernel`` set bounds for the
         variances, as in `SpectralGPRegressor`.
     landmarks : int or array-like of shape (n_landmarks, n_features), default=300
         Inputs whose kernel functions span the model. A number has at most that many chosen: by `fit` from a
@@ -47,9 +51,16 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         `partial_fit` from the first so many rows, which are kept until then. Fewer are used where they
         already span the kernel to rounding.
     criterion : {"evidence", "gcv", "posterior"}, default="evidence"
-        What the variances optimise, as in `SpectralGPRegressor`. Leave-one-out criteria need the rows.
+        What the variances optimise, as in `SpectralGPRegressor`. "evidence" means its certified lower bound,
+        see Notes. Leave-one-out criteria need the rows.
     fit_intercept : bool, default=True
         Whether to include an unpenalised constant.
+    optimizer : "default" or None, default="default"
+        How the kernel's free parameters are learned. "default" maximises the certified lower bound of the
+        evidence, whatever the `criterion`: `fit` on a sample first and from there on all rows, by two passes
+        over them for each of at most 30 evaluations; `partial_fit` once, on the first rows, which are kept
+        until there are enough of them, and the kernel stays as it is for all rows that follow. None keeps the
+        parameters.
     random_state : int, RandomState instance or None, default=None
         Draws the sample for the landmarks and the candidates of ``selection="greedy"``; None always draws
         the same ones.
@@ -77,6 +88,9 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
     log_evidence_ : float or ndarray of shape (n_outputs,)
         Log evidence of the projected kernel, with an intercept the restricted one as in
         `SpectralKernelRidge`.
+    evidence_bounds_ : tuple of two floats or ndarrays of shape (n_outputs,)
+        Bounds on the log evidence of the kernel itself, at the same variances. With ``criterion="evidence"``
+        the lower one is what was maximised.
     criterion_value_ : float or ndarray of shape (n_outputs,)
         Value of `criterion`, greater is better.
     effective_dof_ : float or ndarray of shape (n_outputs,)
@@ -104,6 +118,11 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
     misses of the kernel's variance is added back. Noise below about 1e-8 of the size of y is lost in rounding
     (see `FeatureStatistics.rotate`).
 
+    With what the landmarks miss of the trace of the kernel matrix, tau, the log evidence of the kernel itself
+    is at least that of the projection less n/2 log(1 + tau/(n g)), g the ratio of the variances. This lower
+    bound is maximised over the variances and the kernel's parameters: the evidence of the projection alone
+    takes all that the landmarks miss for noise.
+
     Examples
     --------
     >>> import numpy as np
@@ -122,6 +141,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         "landmarks": [Interval(Integral, 1, None, closed="left"), "array-like"],
         "criterion": [StrOptions(set(CRITERIA))],
         "fit_intercept": ["boolean"],
+        "optimizer": [StrOptions({"default"}), None],
         "random_state": ["random_state"],
         "selection": [StrOptions({"pivots", "greedy"})],
         "verbose": ["verbose"],
@@ -134,6 +154,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         landmarks: int | ArrayLike = 300,
         criterion: Criterion = "evidence",
         fit_intercept: bool = True,
+        optimizer: Literal["default"] | None = "default",
         random_state: RandomState = None,
         selection: Selection = "pivots",
         verbose: int = 0,
@@ -142,6 +163,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         self.landmarks = landmarks
         self.criterion = criterion
         self.fit_intercept = fit_intercept
+        self.optimizer = optimizer
         self.random_state = random_state
         self.selection = selection
         self.verbose = verbose
@@ -171,7 +193,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         if blocks.is_dask(X):
             return self._fit_blocks(blocks.as_blocks(X, y, sample_weight), X, y)
         chunk, y_ndim = self._validated(X, y, sample_weight, reset=True)
-        features = self._choose(self._sample(chunk))
+        features = self._learn(total_of_chunk(chunk)) if self._learns else self._choose(self._sample(chunk))
         state = State(y_ndim, features, FeatureStatistics.nothing(features.rank, chunk.Y.shape[1]))
         return self._adopt(state.with_rows(chunk, self._report), tune=True)
 
@@ -199,8 +221,8 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         state = getattr(self, "_state", None)
         chunk, y_ndim = self._validated(X, y, sample_weight, reset=state is None, may_be_absent=True)
         if state is None:
-            # refuses bad landmarks at once
-            features = self._choose(chunk) if np.ndim(self.landmarks) else None
+            given = self._checked_landmarks()  # refuses bad ones at once
+            features = self._choose(chunk) if np.ndim(given) and not self._learns else None
             rank = 0 if features is None else features.rank
             state = State(y_ndim, features, FeatureStatistics.nothing(rank, chunk.Y.shape[1]))
         elif chunk.Y.shape[1] != state.n_outputs:
@@ -273,6 +295,12 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         return self._per_output(self._tuned.log_evidence)
 
     @property
+    def evidence_bounds_(self) -> tuple[PerOutput, PerOutput]:
+        tuned, tau = self._tuned, self._settled.statistics.missed
+        lower, upper = (self._per_output(bound) for bound in evidence_bounds(tuned, tau))
+        return lower, upper
+
+    @property
     def criterion_value_(self) -> PerOutput:
         return self._per_output([t.value for t in self._tuned.tuning])
 
@@ -311,38 +339,87 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         weight = np.zeros(len(X)) if absent else check_weights(sample_weight, X)
         return Chunk.present(X, as_columns(y), weight), y.ndim
 
+    @property
+    def _learns(self):
+        """Whether the kernel has parameters to learn."""
+        if self.optimizer is None:
+            return False
+        return self.kernel is None or split_kernel(clone(self.kernel)).core.n_dims > 0
+
+    @property
+    def _sample_size(self):
+        return sample_size(self.landmarks, self._learns)
+
+    @property
+    def _seed(self):
+        return 0 if self.random_state is None else check_random_state(self.random_state).randint(2**31)
+
+    def _checked_landmarks(self):
+        return checked_landmarks(self.landmarks, self.n_features_in_)
+
     def _sample(self, chunk):
         """Return the rows among which landmarks are chosen, in their order."""
-        size = sample_size(self.landmarks)
-        if len(chunk) <= size:
+        if len(chunk) <= self._sample_size:
             return chunk
         rng = check_random_state(0 if self.random_state is None else self.random_state)
-        return chunk[np.sort(rng.permutation(len(chunk))[:size])]
+        return chunk[np.sort(rng.permutation(len(chunk))[: self._sample_size])]
 
     def _sample_blocks(self, all_blocks):
         """Return a sample of rows of some blocks; none where landmarks are given."""
         if np.ndim(self.landmarks):
             return Chunk(np.empty((0, self.n_features_in_)), np.empty((0, 1)))
-        seed = 0 if self.random_state is None else check_random_state(self.random_state).randint(2**31)
-        return blocks.sample(all_blocks, sample_size(self.landmarks), seed)
+        return blocks.sample(all_blocks, self._sample_size, self._seed)
 
-    def _choose(self, sample):
+    def _choose(self, sample, start=None):
+        """Return features of the kernel as it is, with landmarks from a sample."""
+        landmarks = self._checked_landmarks()
+        start = unit_kernel(self.kernel, sample, landmarks) if start is None else start
         return Features.choose(
-            sample, self.kernel, self.landmarks, self.selection, self.fit_intercept, self.random_state
+            sample, start, landmarks, self.selection, self.fit_intercept, self.random_state
         )
 
+    def _learn(self, total):
+        """Return features of a kernel learned from all rows, which are known by sums over them."""
+        survey = total(partial(Survey.of, size=self._sample_size, seed=self._seed))
+        landmarks, sample = self._checked_landmarks(), survey.sample
+        start = unit_kernel(self.kernel, sample, landmarks)
+        if not survey.statistics.target_scale(self.fit_intercept)[1].any() or start[1].signal[1] == 0:
+            return self._choose(sample)  # no signal to learn from
+        progress = Progress(type(self).__name__, self.verbose)
+        progress.line(
+            f"ahead: kernel learned on {len(sample)} of {survey.statistics.n_rows} rows, then on all of them"
+        )
+        report = progress.step if self.verbose else None
+        features = learn_features(total, survey, start, landmarks, self.fit_intercept, report)
+        if self.selection == "pivots":
+            return features
+        return self._choose(sample, (features.kernel, features.bounds))
+
     def _wait_or_start(self, state):
-        """Keep rows until there are enough to choose landmarks from the first of them."""
-        size = sample_size(self.landmarks)
+        """Keep rows until there are enough to learn and choose landmarks from the first of them."""
+        size = self._sample_size
         if state.n_rows < size:
             self._report(state.n_rows, 0)
             return self._adopt(state)
-        return self._adopt(state.started(self._choose(state.waiting[:size]), self._report))
+        features = self._features_of_first(state.waiting[:size])
+        return self._adopt(state.started(features, self._report))
+
+    def _features_of_first(self, chunk):
+        """Return the features that the first rows of a stream suggest; they stay for all that follow."""
+        if not self._learns:
+            return self._choose(chunk)
+        features = self._learn(total_of_chunk(chunk))
+        progress = Progress(type(self).__name__, self.verbose)
+        progress.line(f"kernel learned on the first {len(chunk)} rows, kept from here on: {features.kernel}")
+        return features
 
     def _fit_blocks(self, all_blocks, X, y):
         """Fit blocks of a dask collection: landmarks from some of them, sums over all, as a tree."""
         blocks.check_columns(self, X, reset=True)
-        features = self._choose(self._sample_blocks(all_blocks))
+        if self._learns:
+            features = self._learn(blocks.total_of_blocks(all_blocks))
+        else:
+            features = self._choose(self._sample_blocks(all_blocks))
         statistics = blocks.total(all_blocks, features, self._report if self.verbose else None)
         if not statistics.n_rows:
             raise ValueError("There are no rows of positive weight; at least one is needed.")
@@ -363,7 +440,8 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         if self._state.features is not None:
             return self._state
         if "settled" not in self._cache:
-            self._cache["settled"] = self._state.started(self._choose(self._state.waiting))
+            waiting = self._state.waiting
+            self._cache["settled"] = self._state.started(self._features_of_first(waiting))
         return self._cache["settled"]
 
     @property

@@ -37,6 +37,9 @@ class FeatureStatistics:
         sum_i w_i (z_i - mean)(z_i - mean)', z = (phi, y): centred Phi'Phi, Phi'Y and Y'Y in one.
     n_features : int
         r.
+    missed : float
+        Weighted trace of what the features miss of the kernel, sum_i w_i (k(x_i, x_i) - |phi_i|^2); 0 where
+        k(x, x) was not told.
 
     Notes
     -----
@@ -64,6 +67,7 @@ class FeatureStatistics:
     mean: np.ndarray
     scatter: np.ndarray
     n_features: int
+    missed: float = 0.0
 
     @classmethod
     def nothing(cls, n_features: int, n_outputs: int) -> Self:
@@ -72,12 +76,25 @@ class FeatureStatistics:
         return cls(0, 0.0, 0.0, np.zeros(size), np.zeros((size, size)), n_features)
 
     @classmethod
-    def from_rows(cls, Phi: FloatArray, Y: FloatArray, weight: FloatArray | None = None) -> Self:
-        """Return the statistics of features Phi (n, r) and targets Y (n, m) with weights (n,), O(n r^2)."""
+    def from_rows(
+        cls,
+        Phi: FloatArray,
+        Y: FloatArray,
+        weight: FloatArray | None = None,
+        prior: FloatArray | None = None,
+    ) -> Self:
+        """Return the statistics of features Phi (n, r) and targets Y (n, m) with weights (n,), O(n r^2).
+
+        `prior` (n,) are the k(x, x) of the kernel that the features stand for.
+        """
         rows = Rows.make(len(Phi), None, weight)
         if not rows.present.any():
             return cls.nothing(Phi.shape[1], Y.shape[1])
         total = float((rows.sqrt_weight**2).sum())
+        missed = 0.0
+        if prior is not None:
+            left = np.maximum(prior - np.einsum("ij,ij->i", Phi, Phi), 0.0)
+            missed = float((rows.sqrt_weight[:, 0] ** 2) @ left)
         Z = np.concatenate([Phi, Y], axis=1)
         mean = 0.0
         for _ in range(2):  # again for what rounding of a long sum left behind
@@ -92,6 +109,7 @@ class FeatureStatistics:
             mean,
             Z.T @ Z,
             Phi.shape[1],
+            missed,
         )
 
     def __add__(self, other: "FeatureStatistics") -> "FeatureStatistics":
@@ -115,6 +133,7 @@ class FeatureStatistics:
             self.mean + share * d,
             self.scatter + other.scatter + (self.weight * share) * np.outer(d, d),
             self.n_features,
+            self.missed + other.missed,
         )
 
     def __radd__(self, other: int) -> "FeatureStatistics":
@@ -142,13 +161,17 @@ class FeatureStatistics:
 
     def rotate(self, fit_intercept: bool = True) -> Rotated:
         """Return the targets in the eigenbasis, for any criterion that does not look at single rows."""
-        spectrum = self.decompose(fit_intercept)
-        _, PhiY, energy = self._moments(fit_intercept)
-        n_free = max(spectrum.counts.n_free, 1)
-        scale = np.sqrt(energy / n_free)
-        varies = scale > self._negligible
+        spectrum, PhiY = self.decompose(fit_intercept), self._moments(fit_intercept)[1]
+        n_free, (scale, varies) = max(spectrum.counts.n_free, 1), self.target_scale(fit_intercept)
         PhiZ = np.divide(PhiY, scale, out=np.zeros_like(PhiY), where=varies)
-        return spectrum.rotate(PhiZ, np.where(varies, n_free, 0.0), np.where(varies, scale, 1.0))
+        return spectrum.rotate(PhiZ, np.where(varies, n_free, 0.0), scale)
+
+    def target_scale(self, fit_intercept: bool = True) -> tuple[FloatArray, FloatArray]:
+        """Return the root mean square of each output (outside the mean), 1 for rounding, and who varies."""
+        energy = self._moments(fit_intercept)[2]
+        scale = np.sqrt(energy / max(self.counts(fit_intercept).n_free, 1))
+        varies = scale > self._negligible
+        return np.where(varies, scale, 1.0), varies
 
     def _moments(self, fit_intercept):
         """Return Phi'P Phi, Phi'P Y and the squared lengths of P Y."""

@@ -8,13 +8,14 @@ and six times as long where factors of low rank do the work.
 
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["at_most", "available_threads", "threads_for"]
+__all__ = ["at_most", "available_threads", "map_in_threads", "threads_for"]
 
 # Entries of a matrix up to which steps that mix both libraries run on one thread.
 _ONE_THREAD_UP_TO = 5000**2
@@ -128,3 +129,17 @@ def threads_for(n, rank=None):
     On a matrix of n x n entries, or of n x rank where a factor stands in for it.
     """
     return nullcontext() if n * (n if rank is None else rank) > _ONE_THREAD_UP_TO else at_most(1)
+
+
+def map_in_threads(function, items):
+    """Return the results of a function for all items, which as many threads work on as BLAS would have.
+
+    Each of them has BLAS for itself, on one thread: better than threads inside of BLAS where the work is cut
+    into items anyway.
+    """
+    n_threads = min(available_threads(), len(items))
+    with at_most(1):
+        if n_threads <= 1:
+            return [function(item) for item in items]
+        with ThreadPoolExecutor(n_threads) as pool:
+            return list(pool.map(function, items))

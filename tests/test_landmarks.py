@@ -1,0 +1,288 @@
+"""Learning with fixed landmarks: the lower bound of the evidence, its slope, and what a fit makes of them."""
+
+import numpy as np
+import pytest
+import reference
+from problems import close, smooth
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from skspectral import SpectralGPRegressor
+from skspectral.criteria import CRITERIA
+from skspectral.decomposition.data import Data
+from skspectral.decomposition.plan import Plan
+from skspectral.inference.variances import VarianceBounds
+from skspectral.kernels.gram import KernelGram
+from skspectral.learning.landmarks import LandmarkObjective
+from skspectral.learning.task import Task
+from skspectral.linalg.factors import pivoted_cholesky
+from skspectral.support.threads import available_threads
+
+ARD = RBF([1.5, 0.8])
+KERNELS = [
+    ARD,
+    Matern([1.0, 2.0], nu=1.5),
+    RationalQuadratic(1.2, 0.7),
+    DotProduct(0.5) + RBF(0.9),
+    ConstantKernel(0.5) * RBF(2.0) + RBF(0.5) + WhiteKernel(0.1) * RBF(1.0),
+]
+
+
+def weights_of(X):
+    return np.random.default_rng(5).uniform(0.2, 3.0, len(X))
+
+
+def make_task(kernel, X, Y, weight=None, intercept=True, rank=12, bounds=None):
+    data = Data.with_intercept(X, Y, weight, intercept)
+    bounds = VarianceBounds() if bounds is None else bounds
+    return Task(data, kernel, CRITERIA["evidence"], bounds, plan=Plan("low_rank", rank))
+
+
+def lower_bound(kernel, X, y, Z, noise_var, signal_var, weight=None, intercept=True):
+    """The bound from its definition: dense matrices, and -n/2 log(1 + tau/(n g)) for what is missed."""
+    C = kernel(X, Z)
+    K = C @ np.linalg.solve(kernel(Z, Z), C.T)
+    weight = np.ones(len(X)) if weight is None else weight
+    tau = weight @ (kernel.diag(X) - np.diag(K))
+    if intercept:
+        value = reference.reml(K, y, np.ones((len(X), 1)), noise_var, signal_var, weight)
+    else:
+        value = reference.log_evidence(K, y, noise_var, signal_var, weight)
+    n = len(X) - intercept
+    return value - 0.5 * n * np.log1p(tau / (n * noise_var / signal_var))
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_objective_is_the_lower_bound_at_its_best_variances(kernel, weighted, intercept):
+    X, Y = smooth(n=40, m=2)
+    weight = weights_of(X) if weighted else None
+    objective = LandmarkObjective(make_task(kernel, X, Y, weight, intercept))
+    here = objective(kernel.theta)
+    noise, signal = here.variances
+    Z = objective.landmarks
+    args = {"weight": weight, "intercept": intercept}
+    pairs = np.transpose(here.variances)
+    values = [lower_bound(kernel, X, y, Z, *v, **args) for y, v in zip(Y.T, pairs, strict=True)]
+    constant = objective_constant(objective)
+    assert close(-0.5 * here.value, sum(values) - constant)
+    for y, b, a, best in zip(Y.T, noise, signal, values, strict=True):
+        for factor in (0.95, 1.05):
+            assert lower_bound(kernel, X, y, Z, factor * b, a, **args) < best
+            assert lower_bound(kernel, X, y, Z, b, factor * a, **args) < best
+        K = (
+            kernel(X)
+            if not has_white(kernel)
+            else kernel(X, X) + np.diag(kernel.diag(X) - np.diag(kernel(X, X)))
+        )
+        exact = (
+            reference.reml(K, y, np.ones((len(X), 1)), b, a, weight)
+            if intercept
+            else reference.log_evidence(K, y, b, a, weight)
+        )
+        assert best <= exact + 1e-8
+
+
+def has_white(kernel):
+    return "WhiteKernel" in str(kernel)
+
+
+def objective_constant(objective):
+    """What the objective leaves out: of the standardisation and of 2 pi."""
+    counts, scale = objective.rows.counts, objective.rows.scale
+    n = counts.n_free
+    return (counts.half_log_weight - n * np.log(scale) - 0.5 * n * (np.log(2 * np.pi) + 1.0)).sum()
+
+
+@pytest.mark.parametrize(
+    "bounds", [None, VarianceBounds(noise=(0.5, 0.5)), VarianceBounds(signal=(0.0, 0.1))]
+)
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_slope_is_that_of_the_objective(kernel, intercept, bounds):
+    X, Y = smooth(n=40, m=2)
+    objective = LandmarkObjective(make_task(kernel, X, Y, weights_of(X), intercept, bounds=bounds))
+    slope = objective(kernel.theta).gradient
+    step = 1e-5
+    for k, h in enumerate(step * np.eye(len(slope))):
+        ahead, behind = (objective(kernel.theta + sign * h).value for sign in (1, -1))
+        assert slope[k] == pytest.approx((ahead - behind) / (2 * step), rel=2e-5, abs=2e-5)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("kept_share", [0.0, 0.1])
+def test_slabs_add_up(kept_share, n_threads, monkeypatch):
+    X, Y = smooth(n=60, m=2)
+    whole = LandmarkObjective(make_task(ARD, X, Y, weights_of(X)))(ARD.theta)
+    monkeypatch.setattr("skspectral.learning.landmarks._SLAB", 7)
+    monkeypatch.setattr("skspectral.learning.landmarks._KEPT_SHARE", kept_share)
+    monkeypatch.setattr("skspectral.support.threads.available_threads", lambda: n_threads)
+    slabs = LandmarkObjective(make_task(ARD, X, Y, weights_of(X)))(ARD.theta)
+    assert slabs.value == pytest.approx(whole.value, rel=1e-12)
+    assert close(slabs.gradient, whole.gradient, rel=1e-9)
+
+
+def test_landmarks_that_become_alike_stay_in_use():
+    X, Y = smooth(n=60, m=1)
+    objective = LandmarkObjective(make_task(ARD, X, Y, rank=60))
+    objective(ARD.theta)
+    for length in (10.0, 1e3, 1e6):
+        there = objective(np.log([length, length]))
+        assert np.isfinite([there.value, *there.gradient]).all()
+        assert there.rank == 60
+
+
+def evidence_lower_end(model, X, y):
+    """The bound at the model's landmarks and variances, from its definition."""
+    Z = model._fitted.decomposition.feature_map.landmarks
+    return lower_bound(model.kernel_, X, y, Z, model.noise_variance_, model.signal_variance_)
+
+
+@pytest.mark.parametrize("method", ["low_rank", "auto"])
+def test_the_lower_end_of_the_bounds_is_what_was_maximised(method):
+    X, y = smooth(3, n=700, p=3, noise=0.2)
+    model = SpectralGPRegressor(RBF(np.full(3, 0.7), (0.1, 1e4)), method=method, rank=30).fit(X, y)
+    lower, upper = model.evidence_bounds_
+    assert lower == pytest.approx(evidence_lower_end(model, X, y), rel=1e-6)
+    exact = SpectralGPRegressor(model.kernel_, optimizer=None, method="exact").fit(X, y)
+    assert lower < exact.log_evidence_at(model.noise_variance_, model.signal_variance_) < upper
+    start = SpectralGPRegressor(RBF(np.full(3, 0.7)), optimizer=None, method=method, rank=30).fit(X, y)
+    assert lower > start.evidence_bounds_[0] + 10.0
+    # no worse than the neighbours, to what is worth a step
+    task = Task(
+        Data.with_intercept(X, y[:, None], None, True),
+        model.kernel_,
+        CRITERIA["evidence"],
+        plan=Plan("low_rank", 30),
+    )
+    objective = LandmarkObjective(task)
+    objective.landmarks = model._fitted.decomposition.feature_map.landmarks
+    here = objective(model.kernel_.theta)
+    assert -0.5 * here.value + objective_constant(objective) == pytest.approx(lower, rel=1e-8)
+    for step in 0.2 * np.concatenate([np.eye(3), -np.eye(3)]):
+        assert objective(model.kernel_.theta + step).value > here.value - 0.5
+
+
+def test_the_order_of_rows_has_no_part_in_what_is_learned():
+    X, y = smooth(4, n=700, p=3)
+    model = SpectralGPRegressor(RBF(np.ones(3)), method="low_rank", rank=25)
+    order = np.random.default_rng(0).permutation(len(X))
+    one = model.fit(X, y).kernel_.theta
+    other = model.fit(X[order], y[order]).kernel_.theta
+    assert np.allclose(one, other, atol=1e-6)
+
+
+def test_outputs_share_a_kernel_and_have_bounds_together():
+    X, Y = smooth(5, n=700, p=3, m=2)
+    model = SpectralGPRegressor(RBF(np.ones(3)), method="low_rank", rank=25).fit(X, Y)
+    lower, upper = model.evidence_bounds_
+    Z = model._fitted.decomposition.feature_map.landmarks
+    variances = zip(Y.T, model.noise_variance_, model.signal_variance_, strict=True)
+    assert lower == pytest.approx(sum(lower_bound(model.kernel_, X, y, Z, b, a) for y, b, a in variances))
+    assert lower < upper
+
+
+@pytest.mark.parametrize("rank", [None, 40])
+def test_data_without_noise_move_the_kernel_from_its_start(rank):
+    X, y = smooth(6, n=700, p=2, noise=0.0)
+    model = SpectralGPRegressor(RBF([0.3, 0.3], (0.01, 100.0)), method="low_rank", rank=rank).fit(X, y)
+    assert (model.kernel_.length_scale > 0.6).all()
+    assert model.noise_variance_ < 1e-4
+    assert model.score(X, y) > 0.999
+
+
+@pytest.mark.filterwarnings("ignore:.*targets hardly depend on such an input")
+def test_few_evaluations_of_all_rows(monkeypatch):
+    X, y = smooth(7, n=1000, p=6)
+    calls, bound = [], LandmarkObjective._bound
+
+    def counted(self, kernel, landmarks):
+        calls.append(len(self.rows))
+        return bound(self, kernel, landmarks)
+
+    monkeypatch.setattr(LandmarkObjective, "_bound", counted)
+    SpectralGPRegressor(RBF(np.full(6, 2.0)), method="low_rank", rank=50).fit(X, y)
+    assert 3 <= calls.count(1000) <= 30
+
+
+def test_drawn_landmarks_leave_outliers_alone():
+    rng = np.random.default_rng(0)
+    X, gram = rng.standard_t(3, size=(900, 6)), KernelGram(RBF(3.0))
+    drawn, largest = (pivoted_cholesky(gram, X, rank=60, drawn=drawn) for drawn in (True, False))
+    assert drawn.tau < 0.8 * largest.tau
+    assert drawn.rank == 60
+    order = rng.permutation(len(X))
+    again = pivoted_cholesky(gram, X[order], rank=60, drawn=True)
+    assert np.array_equal(np.sort(order[again.pivots]), np.sort(drawn.pivots))
+
+
+def test_blocks_of_predictions_are_as_large_as_a_factor_allows(monkeypatch):
+    X, y = smooth(8, n=900)
+    model = SpectralGPRegressor(RBF(1.0), optimizer=None, method="low_rank", rank=16).fit(X, y)
+    monkeypatch.setattr("skspectral.models.fitted._BLOCK_ENTRIES", 1600)
+    assert [len(X[rows]) for rows in model._fitted._blocks(X)] == [100] * 9
+
+
+def test_absent_rows_and_constant_outputs_change_nothing_of_what_is_learned():
+    X, y = smooth(9, n=500)
+    kernel = RBF([1.0, 1.0])
+    model = SpectralGPRegressor(kernel, method="low_rank", rank=20)
+    alone = clone(model).fit(X[:400], y[:400])
+    weight = np.repeat([1.0, 0.0], [400, 100])
+    absent = clone(model).fit(X, y, weight)
+    beside = clone(model).fit(X[:400], np.column_stack([y[:400], np.full(400, 2.0)]))
+    for other in (absent, beside):
+        assert np.allclose(other.kernel_.theta, alone.kernel_.theta, atol=1e-6)
+        assert np.ravel(other.noise_variance_)[0] == pytest.approx(alone.noise_variance_, rel=1e-6)
+    assert absent.evidence_bounds_ == pytest.approx(alone.evidence_bounds_, rel=1e-6)
+
+
+def test_averages_over_variances_take_a_given_rank():
+    X, y = smooth(9, n=300)
+    model = SpectralGPRegressor(RBF(1.0), method="low_rank", rank=20, inference="integrate").fit(X, y)
+    mean, std = model.predict(X, return_std=True)
+    assert np.mean((mean - y) ** 2) < 0.12
+    assert 0.25 < std.mean() < 0.5
+
+
+@pytest.mark.parametrize("optimizer", ["fmin_l_bfgs_b", "default"])
+def test_every_optimizer_maximises_the_bound(optimizer):
+    X, y = smooth(9, n=300)
+    model = SpectralGPRegressor(RBF([0.7, 0.7]), method="low_rank", rank=20, optimizer=optimizer).fit(X, y)
+    objective = LandmarkObjective(make_task(model.kernel_, X, y[:, None], rank=20))
+    objective.landmarks = model._fitted.decomposition.feature_map.landmarks
+    here = objective(model.kernel_.theta)
+    assert -0.5 * here.value + objective_constant(objective) == pytest.approx(model.evidence_bounds_[0])
+    assert np.abs(here.gradient).max() < 2.0
+
+
+def test_an_interrupt_leaves_a_model_as_it_was(monkeypatch):
+    X, y = smooth(9, n=300)
+    model = SpectralGPRegressor(RBF(1.0), method="low_rank", rank=20).fit(X, y)
+    before, threads = dict(vars(model)), available_threads()
+
+    def interrupt(self, kernel, here):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LandmarkObjective, "_slope", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, 2.0 * y)
+    assert vars(model) == before
+    assert available_threads() == threads
+
+
+@pytest.mark.parametrize("factor", [1e-120, 1e120])
+def test_the_unit_of_the_targets_has_no_part_in_what_is_learned(factor):
+    X, y = smooth(9, n=300)
+    model = SpectralGPRegressor(RBF([1.0, 1.0]), method="low_rank", rank=20)
+    one, other = (clone(model).fit(X, unit * y + 3.0 * unit) for unit in (1.0, factor))
+    assert np.allclose(other.kernel_.theta, one.kernel_.theta, atol=1e-6)
+    assert other.noise_variance_ == pytest.approx(factor**2 * one.noise_variance_, rel=1e-6)
