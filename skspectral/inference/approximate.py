@@ -1,0 +1,174 @@
+"""Posteriors of latent functions under any likelihood, approximated by normal ones.
+
+The model is p(y|F), F = f + constants, f ~ N(0, K) for each of m latent functions (one, or one for each class
+of the softmax), K with the signal variance inside, constants unpenalised. With the mode from `modes`, W the
+curvature of -log p there, and R, V, T, U of `linalg.curved` and `linalg.constants`:
+
+    log evidence   L = psi - 1/2 log|I + K W| - 1/2 log|T|             (no T without a constant)
+    covariance     V = K - K R K + U T^-1 U'
+    dL/dK          = 1/2 A A' - 1/2 P + 1/2 (h A' + A h'),   h = (I - W V) t,   t = 1/2 V_ii d^3 log p/dF^3
+    dL/de          = sum d log p/de + 1/2 sum V_ii d^3 log p/(dF^2 de) + t'V d^2 log p/(dF de)
+
+for a parameter e of the likelihood. Three curvatures are offered for the same model:
+
+==============  ============================================================================================
+laplace         the curvature at the mode
+bound           the largest curvature there is, 1/4 of the logistic curve and 1/2 of the softmax: L is then a
+                lower bound on the log evidence, and h = 0
+variational     for two classes: tanh(xi/2)/(2 xi) with xi_i^2 = m_i^2 + V_ii, the lower bound of Jaakkola and
+                Jordan, maximised over xi ((76) of Bernardo & Smith's heirs; tighter than "bound"); h = 0
+==============  ============================================================================================
+
+How to use it
+-------------
+>>> import numpy as np
+>>> from sklearn.gaussian_process.kernels import RBF
+>>> from skspectral.inference.approximate import laplace
+>>> from skspectral.inference.observations import observe
+>>> from skspectral.likelihoods import Poisson
+>>> from skspectral.linalg.curved import DensePrior
+>>> X = np.linspace(0.0, 4.0, 9)[:, None]
+>>> y = np.array([1.0, 3.0, 4.0, 6.0, 9.0, 5.0, 4.0, 2.0, 0.0])
+>>> fit = laplace(DensePrior(RBF(1.0)(X), scale=0.5), observe(Poisson(), y))
+>>> bool(fit.mode.F[4, 0] > 1.0)
+True
+>>> G = fit.sensitivity().weights        # dL/dK, for kernels.algebra.contract(kernel, G, X)
+>>> mean = fit.mean(RBF(1.0)(X[:2], X))  # latent means of new inputs, from kernel values with the rows
+
+Give the result as `start` to the next call: the mode is then found in a few steps. With a factor, pass
+`FactorPrior(Phi, scale, L)`, and features of new inputs in place of kernel values.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..linalg.constants import ConstantTerms
+from .modes import Mode, find_mode
+
+__all__ = ["Approximation", "bound", "laplace"]
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """A normal posterior of latent functions.
+
+    Attributes
+    ----------
+    prior : DensePrior or FactorPrior
+        K.
+    observations : Observations
+        Targets and likelihood.
+    mode : Mode
+        Its mean.
+    curved : object
+        R at the curvature of the approximation, see `linalg.curved`.
+    constants : ConstantTerms
+        What unpenalised constants add.
+    log_density : float
+        The largest value of the exponent: psi, or that of a bound.
+    moves : bool
+        Whether the curvature moves with the mode, which the derivatives of L then follow.
+    """
+
+    prior: object
+    observations: object
+    mode: Mode
+    curved: object
+    constants: ConstantTerms
+    log_density: float
+    moves: bool
+
+    @property
+    def log_evidence(self):
+        """L."""
+        return self.log_density - 0.5 * self.curved.log_det - 0.5 * self.constants.log_det
+
+    @cached_property
+    def covariances(self):
+        """Posterior covariances of the latent values of each row: (n,), or (n, C, C) for classes."""
+        V, more = self.curved.variances(), self.constants.uncertainty(self.constants.U)
+        return V + (more if V.ndim == 3 else more[:, 0, 0])
+
+    def sensitivity(self):
+        """Return dL/dK as a `Sensitivity`."""
+        A = self.mode.A
+        h = self._tilt - self.observations.curvature_times(self.mode.F, self._V_tilt) if self.moves else 0.0
+        left, right = self.constants.halves()
+        return self.curved.sensitivity(np.hstack([0.5 * A + h, left]), np.hstack([A, right]))
+
+    def likelihood_gradient(self):
+        """Return dL/de for the likelihood's learned parameters, (p,)."""
+        value, first, second = self.observations.parameter_slopes(self.mode.F)
+        if not len(value):
+            return np.empty(0)
+        return value.sum(axis=1) + 0.5 * second @ self.covariances + first @ self._V_tilt[:, 0]
+
+    @cached_property
+    def _tilt(self):
+        """t, (n, m): how the log determinant changes with the latent values."""
+        return 0.5 * self.observations.third_contracted(self.mode.F, self.covariances)
+
+    @cached_property
+    def _V_tilt(self):
+        """V t, (n, m)."""
+        t = self._tilt
+        return self.prior.times(t - self.curved.times(self.prior.times(t))) + self.constants.times(t)
+
+    def mean(self, cross):
+        """Return latent means (n_new, m) from kernel values (or features) of new inputs, K without scale."""
+        return cross @ self.prior.coefficients(self.mode.A) + self.mode.constants
+
+    def variance(self, cross, diagonal):
+        """Return latent variances (n_new,) of new inputs, for one latent function or classes alike.
+
+        Parameters
+        ----------
+        cross : ndarray of shape (n_new, n) or (n_new, r)
+            Kernel values with the rows, or features.
+        diagonal : ndarray of shape (n_new,)
+            k(x, x), without scale.
+        """
+        left = self.prior.scale * diagonal - self.curved.explained(cross)
+        return np.maximum(left + self._constant_variance(cross), 0.0)
+
+    def _constant_variance(self, cross):
+        """Return u'T^-1 u, u = 1 - k'R1, of the first latent function's constant."""
+        if not self.constants.H.size:
+            return 0.0
+        h = self.constants.H[:, 0]
+        RJ = self.constants.RJ[0] @ h / (h @ h)
+        u = 1.0 - cross @ self.prior.coefficients(RJ)
+        return u**2 / (np.exp(self.constants.log_det / self.constants.H.shape[1]) / (h @ h))
+
+
+def laplace(prior, observations, *, has_constant=True, start=None, max_iter=100):
+    """Return Laplace's `Approximation`; parameters as in `find_mode`.
+
+    Raises
+    ------
+    IndefiniteKernelError
+        If the posterior is not concave where the steps ended.
+    """
+    mode = find_mode(prior, observations, has_constant=has_constant, start=_mode(start), max_iter=max_iter)
+    curved = observations.curved(prior, mode.F)
+    return _assembled(prior, observations, mode, curved, has_constant, moves=True)
+
+
+def bound(prior, observations, *, has_constant=True, start=None, max_iter=100):
+    """Return the `Approximation` of the largest curvature, for classes; parameters as in `find_mode`."""
+    mode = find_mode(prior, observations, has_constant=has_constant, start=_mode(start), max_iter=max_iter)
+    curved = observations.bounded_curved(prior)
+    return _assembled(prior, observations, mode, curved, has_constant, moves=False)
+
+
+def _assembled(prior, observations, mode, curved, has_constant, *, moves):
+    H = observations.H if has_constant else observations.H[:, :0]
+    return Approximation(
+        prior, observations, mode, curved, ConstantTerms(prior, curved, H), mode.psi, moves
+    )
+
+
+def _mode(start):
+    return start.mode if isinstance(start, Approximation) else start

@@ -1,0 +1,150 @@
+"""Targets under a likelihood, as approximations see them: a function of latent values with derivatives.
+
+Latent values are always (n, m): one column for one latent function, one for each class of the softmax. Sample
+weights are powers of the likelihood, so they multiply log p and all of its derivatives.
+"""
+
+import numpy as np
+
+from ..linalg.softmax_curved import AlikeClasses, contrasts, softmax_curved
+from ..support.exceptions import IndefiniteKernelError
+
+__all__ = ["ClassObservations", "Observations", "exact_or_step", "observe", "step_curved"]
+
+
+def observe(likelihood, y, weight=None):
+    """Return the observations of targets y (n,) with positive weights (n,)."""
+    weight = np.ones(len(y)) if weight is None else weight
+    return (ClassObservations if likelihood.is_joint else Observations)(likelihood, y, weight)
+
+
+class Observations:
+    """Targets of one latent function.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        p(y|f).
+    y, weight : ndarray of shape (n,)
+        Targets and powers of their likelihood, positive.
+
+    Attributes
+    ----------
+    H : ndarray of shape (m, q)
+        Directions in which a constant of the latent functions matters.
+    """
+
+    H = np.ones((1, 1))
+    # Largest curvature of the logistic likelihood, by which its log is bounded from below.
+    largest_curvature = 0.25
+
+    def __init__(self, likelihood, y, weight):
+        self.likelihood, self.y, self.weight = likelihood, y, weight
+
+    def __len__(self):
+        return len(self.y)
+
+    def with_likelihood(self, likelihood):
+        """Return the same targets under another likelihood."""
+        return type(self)(likelihood, self.y, self.weight)
+
+    def starting_constants(self):
+        """Return constant latent values (m,) that describe the targets."""
+        return np.reshape(self.likelihood.starting_latent(self.y), 1)
+
+    def log_density(self, F):
+        """Return sum_i w_i log p(y_i|f_i)."""
+        return float(self.weight @ self.likelihood.log_density(self.y, F[:, 0]))
+
+    def first(self, F):
+        """Return the derivatives by F, (n, m)."""
+        return (self.weight * self._derivatives(F).first)[:, None]
+
+    def curved(self, prior, F):
+        """Return R at the curvature of -log p."""
+        return prior.curved(self.weight * self._derivatives(F).curvature)
+
+    def step_curved(self, prior, F):
+        """Return R at a curvature that is nowhere negative."""
+        return prior.curved(self.weight * self.likelihood.step_curvature(self.y, F[:, 0]))
+
+    def bounded_curved(self, prior):
+        """Return R at the largest curvature there is."""
+        return AlikeClasses(prior.curved(self.largest_curvature * self.weight), 1)
+
+    def curvature_times(self, F, V):
+        """Return W V, (n, m)."""
+        return (self.weight * self._derivatives(F).curvature)[:, None] * V
+
+    def third_contracted(self, F, V):
+        """Return the third derivatives contracted with covariances V (n,) or (n, 1, 1): (n, m)."""
+        return (self.weight * self._derivatives(F).third * V.reshape(-1))[:, None]
+
+    def parameter_slopes(self, F):
+        """Return derivatives by the likelihood's theta of log p, first and second derivative, (p, n) each."""
+        slopes = self.likelihood.parameter_derivatives(self.y, F[:, 0])
+        return tuple(self.weight * part for part in (slopes.value, slopes.first, slopes.second))
+
+    def _derivatives(self, F):
+        return self.likelihood.derivatives(self.y, F[:, 0])
+
+
+class ClassObservations(Observations):
+    """Class numbers 0, ..., C - 1 under the softmax of C latent functions; parameters as `Observations`."""
+
+    largest_curvature = 0.5
+
+    def __init__(self, likelihood, y, weight):
+        super().__init__(likelihood, y, weight)
+        self.n_classes = int(y.max()) + 1
+        self.H = contrasts(self.n_classes)
+
+    def starting_constants(self):
+        """Return the logs of the class shares, (C,)."""
+        return self.likelihood.starting_latent(self.y)
+
+    def log_density(self, F):
+        """Return sum_i w_i log p(y_i|f_i)."""
+        return float(self.weight @ self.likelihood.log_density(self.y, F))
+
+    def first(self, F):
+        """Return the derivatives by F, (n, C)."""
+        return self.weight[:, None] * self._derivatives(F).first
+
+    def curved(self, prior, F):
+        """Return R at the curvature of -log p."""
+        return softmax_curved(prior, self._derivatives(F).probabilities, self.weight)
+
+    step_curved = curved
+
+    def bounded_curved(self, prior):
+        """Return R at the largest curvature there is, (I - 11'/C)/2."""
+        return AlikeClasses(prior.curved(self.largest_curvature * self.weight), self.n_classes)
+
+    def curvature_times(self, F, V):
+        """Return W V, (n, C)."""
+        return self.weight[:, None] * self._derivatives(F).curvature_times(V)
+
+    def third_contracted(self, F, V):
+        """Return the third derivatives contracted with covariances V (n, C, C): (n, C)."""
+        return self.weight[:, None] * self._derivatives(F).third_contracted(V)
+
+    def parameter_slopes(self, F):
+        """Return no derivatives: the softmax has no parameters."""
+        return tuple(np.empty((0, len(self))) for _ in range(3))
+
+    def _derivatives(self, F):
+        return self.likelihood.derivatives(self.y, F)
+
+
+def exact_or_step(observations, prior, F):
+    """Return R at the exact curvature, or at that of steps where the posterior is not concave there."""
+    try:
+        return observations.curved(prior, F)
+    except IndefiniteKernelError:
+        return observations.step_curved(prior, F)
+
+
+def step_curved(observations, prior, F):
+    """Return R at the curvature of steps."""
+    return observations.step_curved(prior, F)
