@@ -16,7 +16,7 @@ laplace         the curvature at the mode
 bound           the largest curvature there is, 1/4 of the logistic curve and 1/2 of the softmax: L is then a
                 lower bound on the log evidence, and h = 0
 variational     for two classes: tanh(xi/2)/(2 xi) with xi_i^2 = m_i^2 + V_ii, the lower bound of Jaakkola and
-                Jordan, maximised over xi ((76) of Bernardo & Smith's heirs; tighter than "bound"); h = 0
+                Jordan ((76) of Smola & Schoelkopf), maximised over xi: tighter than "bound"; h = 0
 ==============  ============================================================================================
 
 How to use it
@@ -46,8 +46,14 @@ import numpy as np
 
 from ..linalg.constants import ConstantTerms
 from .modes import Mode, find_mode
+from .observations import LogisticBound
 
-__all__ = ["Approximation", "bound", "laplace"]
+__all__ = ["Approximation", "bound", "laplace", "variational"]
+
+# Nearer to 0 the curvature of the bound is 1/4 to rounding.
+_SMALLEST_XI = 1e-8
+# Relative growth of a bound that is not worth another re-estimation of its points of contact.
+_XI_TOLERANCE = 1e-13
 
 
 @dataclass(frozen=True)
@@ -161,6 +167,25 @@ def bound(prior, observations, *, has_constant=True, start=None, max_iter=100):
     mode = find_mode(prior, observations, has_constant=has_constant, start=_mode(start), max_iter=max_iter)
     curved = observations.bounded_curved(prior)
     return _assembled(prior, observations, mode, curved, has_constant, moves=False)
+
+
+def variational(prior, observations, *, has_constant=True, start=None, max_iter=100):
+    """Return the `Approximation` of the largest lower bound with a curvature for each row, for two classes.
+
+    Parameters are those of `find_mode`; `max_iter` limits the re-estimations of xi^2 = m^2 + V.
+    """
+    if not isinstance(start, Approximation):
+        start = bound(prior, observations, has_constant=has_constant)
+    value = -np.inf
+    for _ in range(max_iter):
+        xi = np.sqrt(start.mode.F[:, 0] ** 2 + start.covariances)
+        contact = LogisticBound(observations, np.maximum(xi, _SMALLEST_XI))
+        mode = find_mode(prior, contact, has_constant=has_constant, start=start.mode)
+        start = _assembled(prior, contact, mode, contact.curved(prior, None), has_constant, moves=False)
+        value, before = start.log_evidence, value
+        if value - before <= _XI_TOLERANCE * abs(value):
+            break
+    return start
 
 
 def _assembled(prior, observations, mode, curved, has_constant, *, moves):

@@ -9,13 +9,18 @@ import numpy as np
 from ..linalg.softmax_curved import AlikeClasses, contrasts, softmax_curved
 from ..support.exceptions import IndefiniteKernelError
 
-__all__ = ["ClassObservations", "Observations", "exact_or_step", "observe", "step_curved"]
+__all__ = ["ClassObservations", "LogisticBound", "Observations", "exact_or_step", "observe", "step_curved"]
 
 
-def observe(likelihood, y, weight=None):
-    """Return the observations of targets y (n,) with positive weights (n,)."""
+def observe(likelihood, y, weight=None, n_classes=None):
+    """Return the observations of targets y (n,) with positive weights (n,).
+
+    `n_classes` tells of classes that have no row here.
+    """
     weight = np.ones(len(y)) if weight is None else weight
-    return (ClassObservations if likelihood.is_joint else Observations)(likelihood, y, weight)
+    if likelihood.is_joint:
+        return ClassObservations(likelihood, y, weight, n_classes or int(y.max()) + 1)
+    return Observations(likelihood, y, weight)
 
 
 class Observations:
@@ -44,13 +49,13 @@ class Observations:
     def __len__(self):
         return len(self.y)
 
-    def with_likelihood(self, likelihood):
-        """Return the same targets under another likelihood."""
-        return type(self)(likelihood, self.y, self.weight)
-
     def starting_constants(self):
         """Return constant latent values (m,) that describe the targets."""
         return np.reshape(self.likelihood.starting_latent(self.y), 1)
+
+    def largest_step_curvature(self, F):
+        """Return the largest curvature of a row, which tells how exact K must be."""
+        return float((self.weight * self.likelihood.step_curvature(self.y, F[:, 0])).max())
 
     def log_density(self, F):
         """Return sum_i w_i log p(y_i|f_i)."""
@@ -94,14 +99,19 @@ class ClassObservations(Observations):
 
     largest_curvature = 0.5
 
-    def __init__(self, likelihood, y, weight):
+    def __init__(self, likelihood, y, weight, n_classes):
         super().__init__(likelihood, y, weight)
-        self.n_classes = int(y.max()) + 1
-        self.H = contrasts(self.n_classes)
+        self.n_classes, self.H = n_classes, contrasts(n_classes)
 
     def starting_constants(self):
         """Return the logs of the class shares, (C,)."""
-        return self.likelihood.starting_latent(self.y)
+        present = self.likelihood.starting_latent(self.y)
+        absent = np.full(self.n_classes - len(present), present.min())
+        return np.concatenate([present, absent])
+
+    def largest_step_curvature(self, F):
+        """Return the largest curvature of a row, 1/2 of its weight."""
+        return self.largest_curvature * float(self.weight.max())
 
     def log_density(self, F):
         """Return sum_i w_i log p(y_i|f_i)."""
@@ -135,6 +145,40 @@ class ClassObservations(Observations):
 
     def _derivatives(self, F):
         return self.likelihood.derivatives(self.y, F)
+
+
+class LogisticBound(Observations):
+    """Two classes under the quadratic lower bound of the logistic curve that touches it at -+xi.
+
+    log p(y|f) >= log sigma(xi) - xi/2 + (y - 1/2) f - W (f^2 - xi^2)/2,   W = tanh(xi/2)/(2 xi).
+
+    Parameters
+    ----------
+    of : Observations
+        Classes under the logistic likelihood.
+    xi : ndarray of shape (n,)
+        Positive points of contact.
+    """
+
+    def __init__(self, of, xi):
+        super().__init__(of.likelihood, of.y, of.weight)
+        self.xi, self.W = xi, 0.5 * np.tanh(0.5 * xi) / xi
+
+    def log_density(self, F):
+        """Return the bound, summed with weights."""
+        f, xi = F[:, 0], self.xi
+        at_contact = -np.logaddexp(0.0, -xi) - 0.5 * xi
+        return float(self.weight @ (at_contact + (self.y - 0.5) * f - 0.5 * self.W * (f - xi) * (f + xi)))
+
+    def first(self, F):
+        """Return the derivatives by F, (n, 1)."""
+        return (self.weight * (self.y - 0.5 - self.W * F[:, 0]))[:, None]
+
+    def curved(self, prior, F):
+        """Return R at the curvature of the bound."""
+        return prior.curved(self.weight * self.W)
+
+    step_curved = curved
 
 
 def exact_or_step(observations, prior, F):

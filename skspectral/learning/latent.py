@@ -1,0 +1,195 @@
+"""Learning kernel, signal variance and likelihood by the approximate evidence, from few rows to all of them."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ..kernels.algebra import contract
+from ..kernels.gram import make_gram
+from ..support.exceptions import IndefiniteKernelError
+from ..support.threads import threads_for
+from .descent import minimize_in_box
+from .latent_task import LatentFit
+from .levels import FRACTION, nested_rows
+from .objectives import Evaluation
+from .step_factors import contract_factor
+
+__all__ = ["LatentLearned", "LatentObjective", "learn_latent"]
+
+# Decrease of -2 log evidence that is not worth another step: on all rows, and on the way.
+_TOLERANCE, _COARSE_TOLERANCE = 1e-6, 1e-2
+
+
+@dataclass(frozen=True)
+class LatentLearned:
+    """Result of `learn_latent`.
+
+    Attributes
+    ----------
+    variables : ndarray
+        Outer variables at the end.
+    value : float
+        -2 (log evidence + log prior) there.
+    fit : LatentFit
+        The approximate posterior there.
+    n_evaluations : int
+        How often the evidence was evaluated, on subsets of the rows too.
+    """
+
+    variables: np.ndarray
+    value: float
+    fit: LatentFit
+    n_evaluations: int
+
+
+class LatentObjective:
+    """-2 log evidence, and -2 log of the priors, as a function of the outer variables.
+
+    Every evaluation starts from the mode of the one before.
+
+    Parameters
+    ----------
+    task : LatentTask
+        What is learned.
+    """
+
+    def __init__(self, task):
+        self.task, self.last, self.n_calls = task, None, 0
+
+    def __call__(self, variables):
+        """Return the `Evaluation` at the outer variables."""
+        self.n_calls += 1
+        try:
+            fit = self.fit(variables)
+        except IndefiniteKernelError:
+            return Evaluation.undefined(variables)
+        if not np.isfinite(fit.approximation.log_evidence):
+            return Evaluation.undefined(variables)
+        self.last = fit
+        return self._with_priors(fit, -2.0 * fit.approximation.log_evidence, -2.0 * gradient(self.task, fit))
+
+    def fit(self, variables):
+        """Return the approximate posterior at the outer variables."""
+        return self.task.fit(self.task.point(variables), self.last)
+
+    def _with_priors(self, fit, value, slope):
+        task, point = self.task, fit.point
+        first = int(task.learns_signal)
+        if task.theta_prior is not None:
+            penalty, by_theta = task.theta_prior(point.theta)
+            value += penalty
+            slope[first : first + len(point.theta)] += by_theta
+        if task.signal_prior is not None and first:
+            behind, here, ahead = task.signal_prior.penalty(1.0, point.signal_var * np.exp(_DIFFERENCE))
+            value, slope[0] = value + here, slope[0] + (ahead - behind) / (_DIFFERENCE[2] - _DIFFERENCE[0])
+        return Evaluation(value, slope)
+
+
+# Logs at which a prior is looked at for its slope.
+_DIFFERENCE = np.array([-1e-6, 0.0, 1e-6])
+
+
+def gradient(task, fit):
+    """Return the derivatives of the log evidence by the outer variables."""
+    sensitivity = fit.approximation.sensitivity()
+    by_signal = [sensitivity.by_log_scale] if task.learns_signal else []
+    return np.concatenate([by_signal, _by_theta(task, fit, sensitivity), _by_likelihood(fit)])
+
+
+def _by_theta(task, fit, sensitivity):
+    if not len(fit.point.theta):
+        return np.empty(0)
+    kernel = task.kernel_at(fit.point.theta)
+    if fit.factor is None:
+        return contract(kernel, sensitivity.weights, task.data.X)
+    return contract_factor(kernel, sensitivity.weights, task.data.X, fit.factor)
+
+
+def _by_likelihood(fit):
+    return fit.approximation.likelihood_gradient()
+
+
+def learn_latent(task, *, optimizer=None, n_restarts=0, random_state=None, report=None):
+    """Return the best `LatentLearned` from the starting values and from drawn ones.
+
+    Parameters
+    ----------
+    task : LatentTask
+        What is learned.
+    optimizer : callable, default=None
+        Takes the place of the descent; of scikit-learn's signature.
+    n_restarts : int, default=0
+        Further starts, drawn uniformly within the bounds.
+    random_state : int, RandomState instance or None, default=None
+        Draws them.
+    report : callable, default=None
+        report(n_rows, step, variables, evaluation) after every step.
+    """
+    starts, bounds = [task.start], task.bounds
+    if n_restarts:
+        if not np.isfinite(bounds).all():
+            raise ValueError(
+                "n_restarts_optimizer > 0 draws starts within the bounds, which must be finite; got "
+                f"{np.exp(bounds).tolist()}."
+            )
+        rng = check_random_state(random_state)
+        starts += [rng.uniform(*bounds.T) for _ in range(n_restarts)]
+    if optimizer is None:
+        ends = [_descend(task, start, report) for start in starts]
+    else:
+        ends = [_optimise(task, start, optimizer) for start in starts]
+    best = min(ends, key=lambda end: end.value)
+    return replace(best, n_evaluations=sum(end.n_evaluations for end in ends))
+
+
+def _descend(task, start, report):
+    """Return where the descent ends that starts on few rows."""
+    x, curvature, n_evaluations = start, None, 0
+    for rows in _levels(task):
+        level = task if len(rows) == len(task) else task.subset(rows)
+        if not level.has_all_classes:
+            continue
+        objective = LatentObjective(level)
+        with threads_for(len(rows)):
+            descent = minimize_in_box(
+                objective,
+                x,
+                *task.bounds.T,
+                curvature=curvature,
+                tolerance=_TOLERANCE if level is task else _COARSE_TOLERANCE,
+                report=None if report is None else _at_level(report, len(rows)),
+            )
+        x, curvature = descent.x, descent.curvature / FRACTION
+        n_evaluations += objective.n_calls
+    return _ended(objective, descent.x, descent.value, n_evaluations)
+
+
+def _levels(task):
+    """Return row indices of each level; all rows alone where the kernel has nothing to learn."""
+    if task.is_precomputed or not task.kernel.n_dims:
+        return [np.arange(len(task))]
+    return nested_rows(task.data, make_gram(task.kernel))
+
+
+def _optimise(task, start, optimizer):
+    """Return where an optimizer of scikit-learn's signature ends, which sees a -log density."""
+    objective = LatentObjective(task)
+
+    def obj_func(variables, eval_gradient=True):
+        at = objective(np.asarray(variables, dtype=np.float64))
+        return (0.5 * at.value, 0.5 * at.gradient) if eval_gradient else 0.5 * at.value
+
+    x, value = optimizer(obj_func, start, bounds=task.bounds)
+    return _ended(objective, np.asarray(x, dtype=np.float64), 2.0 * float(value), objective.n_calls)
+
+
+def _ended(objective, x, value, n_evaluations):
+    return LatentLearned(x, value, objective.fit(x), n_evaluations)
+
+
+def _at_level(report, n_rows):
+    def report_step(step, variables, evaluation):
+        report(n_rows, step, variables, evaluation)
+
+    return report_step
