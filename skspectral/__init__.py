@@ -61,6 +61,7 @@ from .metrics import (
     neg_mean_log_loss,
     neg_mean_standardized_log_loss,
 )
+from .models.classifier import SpectralGPClassifier
 from .models.gaussian_process import SpectralGPRegressor
 from .models.kernel_ridge import SpectralKernelRidge
 from .search import KernelSearchCV
@@ -90,6 +91,7 @@ __all__ = [
     "LowRankWarning",
     "PredictionBandDisplay",
     "RankDeficientBasisWarning",
+    "SpectralGPClassifier",
     "SpectralGPRegressor",
     "SpectralKernelRidge",
     "Spectrum",

@@ -48,12 +48,14 @@ from ..linalg.constants import ConstantTerms
 from .modes import Mode, find_mode
 from .observations import LogisticBound
 
-__all__ = ["Approximation", "bound", "laplace", "variational"]
+__all__ = ["Approximation", "bound", "evidence_bracket", "laplace", "variational"]
 
 # Nearer to 0 the curvature of the bound is 1/4 to rounding.
 _SMALLEST_XI = 1e-8
 # Relative growth of a bound that is not worth another re-estimation of its points of contact.
 _XI_TOLERANCE = 1e-13
+# Re-estimations that bring a lower bound near its largest.
+_BRACKET_ROUNDS = 20
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,12 @@ class Approximation:
         t = self._tilt
         return self.prior.times(t - self.curved.times(self.prior.times(t))) + self.constants.times(t)
 
+    def widened(self):
+        """Return the approximation with the same mode and the largest curvature of classes."""
+        has_constant, observations = bool(self.constants.H.size), self.observations
+        curved = observations.bounded_curved(self.prior)
+        return _assembled(self.prior, observations, self.mode, curved, has_constant, moves=False)
+
     def mean(self, cross):
         """Return latent means (n_new, m) from kernel values (or features) of new inputs, K without scale."""
         return cross @ self.prior.coefficients(self.mode.A) + self.mode.constants
@@ -178,7 +186,7 @@ def variational(prior, observations, *, has_constant=True, start=None, max_iter=
         start = bound(prior, observations, has_constant=has_constant)
     value = -np.inf
     for _ in range(max_iter):
-        xi = np.sqrt(start.mode.F[:, 0] ** 2 + start.covariances)
+        xi = np.sqrt(observations.shifted(start.mode.F) ** 2 + start.covariances)
         contact = LogisticBound(observations, np.maximum(xi, _SMALLEST_XI))
         mode = find_mode(prior, contact, has_constant=has_constant, start=start.mode)
         start = _assembled(prior, contact, mode, contact.curved(prior, None), has_constant, moves=False)
@@ -186,6 +194,22 @@ def variational(prior, observations, *, has_constant=True, start=None, max_iter=
         if value - before <= _XI_TOLERANCE * abs(value):
             break
     return start
+
+
+def evidence_bracket(approximation):
+    """Return a lower and an upper bound on the log evidence of classes, given the constants of the mode.
+
+    The lower one is that of "variational" for two classes and of "bound" for more. The upper one, (77) of
+    Smola & Schoelkopf at its least, is psi: log p(y|f) is concave, so it lies below its tangent at the mode,
+    whose integral over the prior is psi.
+    """
+    prior, mode = approximation.prior, approximation.mode
+    given = approximation.observations.given(mode.constants)
+    start = find_mode(prior, given, has_constant=False, start=mode)
+    below = bound(prior, given, has_constant=False, start=start)
+    if not given.likelihood.is_joint:
+        below = variational(prior, given, has_constant=False, start=below, max_iter=_BRACKET_ROUNDS)
+    return below.log_evidence, start.psi
 
 
 def _assembled(prior, observations, mode, curved, has_constant, *, moves):

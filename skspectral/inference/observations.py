@@ -32,6 +32,8 @@ class Observations:
         p(y|f).
     y, weight : ndarray of shape (n,)
         Targets and powers of their likelihood, positive.
+    offset : ndarray of shape (m,), default=0
+        Is added to the latent values: constants that are given.
 
     Attributes
     ----------
@@ -43,11 +45,19 @@ class Observations:
     # Largest curvature of the logistic likelihood, by which its log is bounded from below.
     largest_curvature = 0.25
 
-    def __init__(self, likelihood, y, weight):
-        self.likelihood, self.y, self.weight = likelihood, y, weight
+    def __init__(self, likelihood, y, weight, offset=0.0):
+        self.likelihood, self.y, self.weight, self.offset = likelihood, y, weight, offset
 
     def __len__(self):
         return len(self.y)
+
+    def given(self, constants):
+        """Return the same targets where constants (m,) of the latent functions are known."""
+        return Observations(self.likelihood, self.y, self.weight, constants)
+
+    def shifted(self, F):
+        """Return latent values (n,) as the likelihood takes them."""
+        return (F + self.offset)[:, 0]
 
     def starting_constants(self):
         """Return constant latent values (m,) that describe the targets."""
@@ -55,11 +65,11 @@ class Observations:
 
     def largest_step_curvature(self, F):
         """Return the largest curvature of a row, which tells how exact K must be."""
-        return float((self.weight * self.likelihood.step_curvature(self.y, F[:, 0])).max())
+        return float((self.weight * self.likelihood.step_curvature(self.y, self.shifted(F))).max())
 
     def log_density(self, F):
         """Return sum_i w_i log p(y_i|f_i)."""
-        return float(self.weight @ self.likelihood.log_density(self.y, F[:, 0]))
+        return float(self.weight @ self.likelihood.log_density(self.y, self.shifted(F)))
 
     def first(self, F):
         """Return the derivatives by F, (n, m)."""
@@ -71,7 +81,7 @@ class Observations:
 
     def step_curved(self, prior, F):
         """Return R at a curvature that is nowhere negative."""
-        return prior.curved(self.weight * self.likelihood.step_curvature(self.y, F[:, 0]))
+        return prior.curved(self.weight * self.likelihood.step_curvature(self.y, self.shifted(F)))
 
     def bounded_curved(self, prior):
         """Return R at the largest curvature there is."""
@@ -87,11 +97,11 @@ class Observations:
 
     def parameter_slopes(self, F):
         """Return derivatives by the likelihood's theta of log p, first and second derivative, (p, n) each."""
-        slopes = self.likelihood.parameter_derivatives(self.y, F[:, 0])
+        slopes = self.likelihood.parameter_derivatives(self.y, self.shifted(F))
         return tuple(self.weight * part for part in (slopes.value, slopes.first, slopes.second))
 
     def _derivatives(self, F):
-        return self.likelihood.derivatives(self.y, F[:, 0])
+        return self.likelihood.derivatives(self.y, self.shifted(F))
 
 
 class ClassObservations(Observations):
@@ -99,9 +109,17 @@ class ClassObservations(Observations):
 
     largest_curvature = 0.5
 
-    def __init__(self, likelihood, y, weight, n_classes):
-        super().__init__(likelihood, y, weight)
+    def __init__(self, likelihood, y, weight, n_classes, offset=0.0):
+        super().__init__(likelihood, y, weight, offset)
         self.n_classes, self.H = n_classes, contrasts(n_classes)
+
+    def given(self, constants):
+        """Return the same targets where constants (C,) of the latent functions are known."""
+        return ClassObservations(self.likelihood, self.y, self.weight, self.n_classes, constants)
+
+    def shifted(self, F):
+        """Return latent values (n, C) as the likelihood takes them."""
+        return F + self.offset
 
     def starting_constants(self):
         """Return the logs of the class shares, (C,)."""
@@ -115,7 +133,7 @@ class ClassObservations(Observations):
 
     def log_density(self, F):
         """Return sum_i w_i log p(y_i|f_i)."""
-        return float(self.weight @ self.likelihood.log_density(self.y, F))
+        return float(self.weight @ self.likelihood.log_density(self.y, self.shifted(F)))
 
     def first(self, F):
         """Return the derivatives by F, (n, C)."""
@@ -144,7 +162,7 @@ class ClassObservations(Observations):
         return tuple(np.empty((0, len(self))) for _ in range(3))
 
     def _derivatives(self, F):
-        return self.likelihood.derivatives(self.y, F)
+        return self.likelihood.derivatives(self.y, self.shifted(F))
 
 
 class LogisticBound(Observations):
@@ -161,18 +179,18 @@ class LogisticBound(Observations):
     """
 
     def __init__(self, of, xi):
-        super().__init__(of.likelihood, of.y, of.weight)
+        super().__init__(of.likelihood, of.y, of.weight, of.offset)
         self.xi, self.W = xi, 0.5 * np.tanh(0.5 * xi) / xi
 
     def log_density(self, F):
         """Return the bound, summed with weights."""
-        f, xi = F[:, 0], self.xi
+        f, xi = self.shifted(F), self.xi
         at_contact = -np.logaddexp(0.0, -xi) - 0.5 * xi
         return float(self.weight @ (at_contact + (self.y - 0.5) * f - 0.5 * self.W * (f - xi) * (f + xi)))
 
     def first(self, F):
         """Return the derivatives by F, (n, 1)."""
-        return (self.weight * (self.y - 0.5 - self.W * F[:, 0]))[:, None]
+        return (self.weight * (self.y - 0.5 - self.W * self.shifted(F)))[:, None]
 
     def curved(self, prior, F):
         """Return R at the curvature of the bound."""

@@ -15,10 +15,10 @@ from .levels import FRACTION, nested_rows
 from .objectives import Evaluation
 from .step_factors import contract_factor
 
-__all__ = ["LatentLearned", "LatentObjective", "learn_latent"]
+__all__ = ["LatentLearned", "LatentObjective", "approximate_evidence", "learn_latent"]
 
 # Decrease of -2 log evidence that is not worth another step: on all rows, and on the way.
-_TOLERANCE, _COARSE_TOLERANCE = 1e-6, 1e-2
+_TOLERANCE, _COARSE_TOLERANCE = 1e-4, 1e-2
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,18 @@ class LatentObjective:
 _DIFFERENCE = np.array([-1e-6, 0.0, 1e-6])
 
 
+def approximate_evidence(task, variables, eval_gradient):
+    """Return the approximate log evidence at outer variables and, on request, its gradient by them."""
+    fit = task.fit(task.point(variables))
+    value = fit.approximation.log_evidence
+    return (value, gradient(task, fit)) if eval_gradient else value
+
+
 def gradient(task, fit):
     """Return the derivatives of the log evidence by the outer variables."""
     sensitivity = fit.approximation.sensitivity()
     by_signal = [sensitivity.by_log_scale] if task.learns_signal else []
-    return np.concatenate([by_signal, _by_theta(task, fit, sensitivity), _by_likelihood(fit)])
+    return np.concatenate([by_signal, _by_theta(task, fit, sensitivity), fit.approximation.likelihood_gradient()])
 
 
 def _by_theta(task, fit, sensitivity):
@@ -104,10 +111,6 @@ def _by_theta(task, fit, sensitivity):
     if fit.factor is None:
         return contract(kernel, sensitivity.weights, task.data.X)
     return contract_factor(kernel, sensitivity.weights, task.data.X, fit.factor)
-
-
-def _by_likelihood(fit):
-    return fit.approximation.likelihood_gradient()
 
 
 def learn_latent(task, *, optimizer=None, n_restarts=0, random_state=None, report=None):

@@ -3,7 +3,7 @@
 from ..kernels.parts import parameters_at_bounds
 from ..support.exceptions import KernelBoundWarning, warn_user
 
-__all__ = ["warn_at_bounds"]
+__all__ = ["warn_at_bounds", "warn_at_latent_bounds"]
 
 
 def warn_at_bounds(kernel, solution, bounds, *, are_ours):
@@ -26,6 +26,36 @@ def warn_at_bounds(kernel, solution, bounds, *, are_ours):
     sentences = _about_inputs(stuck) + _about_parameters(stuck, are_ours) + _about_variances(solution, bounds)
     if sentences:
         warn_user(" ".join(sentences), KernelBoundWarning)
+
+
+def warn_at_latent_bounds(task, variables, *, are_ours):
+    """Warn likewise of what was learned with another likelihood.
+
+    Parameters
+    ----------
+    task : LatentTask
+        What was learned.
+    variables : ndarray
+        Its outer variables at the end.
+    are_ours : bool
+        As in `warn_at_bounds`.
+    """
+    stuck = [] if task.is_precomputed else parameters_at_bounds(task.kernel_at(task.point(variables).theta))
+    sentences = _about_inputs(stuck) + _about_parameters(stuck, are_ours) + _about_others(task, variables)
+    if sentences:
+        warn_user(" ".join(sentences), KernelBoundWarning)
+
+
+def _about_others(task, variables):
+    own = len(task.likelihood.names)
+    names = (["signal_variance"] if task.learns_signal else []) + list(task.likelihood.names)
+    places = [*range(int(task.learns_signal)), *range(len(variables) - own, len(variables))]
+    stuck = [
+        f"{name} ({'lower' if variables[k] - low < high - variables[k] else 'upper'} bound)"
+        for name, k, (low, high) in zip(names, places, task.bounds[places], strict=True)
+        if min(variables[k] - low, high - variables[k]) < 1e-6
+    ]
+    return [f"Also at a bound: {', '.join(stuck)}."] if stuck else []
 
 
 def _is_unused_input(name, end):
