@@ -5,11 +5,13 @@ of the softmax), K with the signal variance inside, constants unpenalised. With 
 curvature of -log p there, and R, V, T, U of `linalg.curved` and `linalg.constants`:
 
     log evidence   L = psi - 1/2 log|I + K W| - 1/2 log|T|             (no T without a constant)
-    covariance     V = K - K R K + U T^-1 U'
+    covariance     V = K - K R K + U T^-1 U'                           (no U T^-1 U' without)
     dL/dK          = 1/2 A A' - 1/2 P + 1/2 (h A' + A h'),   h = (I - W V) t,   t = 1/2 V_ii d^3 log p/dF^3
     dL/de          = sum d log p/de + 1/2 sum V_ii d^3 log p/(dF^2 de) + t'V d^2 log p/(dF de)
 
-for a parameter e of the likelihood. Three curvatures are offered for the same model:
+for a parameter e of the likelihood. Constants are integrated out of L, or given (`integrated=False`): L then is
+the evidence at their values in the mode, T and U have no part in L, V_ii and predictions, P is R, and only the
+mode goes on moving with them in h and V t. Three curvatures are offered for the same model:
 
 ==============  ============================================================================================
 laplace         the curvature at the mode
@@ -78,6 +80,8 @@ class Approximation:
         The largest value of the exponent: psi, or that of a bound.
     moves : bool
         Whether the curvature moves with the mode, which the derivatives of L then follow.
+    integrated : bool
+        Whether constants are integrated out, or given by the mode.
     """
 
     prior: object
@@ -87,24 +91,32 @@ class Approximation:
     constants: ConstantTerms
     log_density: float
     moves: bool
+    integrated: bool = True
 
     @property
     def log_evidence(self):
         """L."""
-        return self.log_density - 0.5 * self.curved.log_det - 0.5 * self.constants.log_det
+        given = self.log_density - 0.5 * self.curved.log_det
+        return given - 0.5 * self.constants.log_det if self.integrated else given
 
     @cached_property
     def covariances(self):
         """Posterior covariances of the latent values of each row: (n,), or (n, C, C) for classes."""
-        V, more = self.curved.variances(), self.constants.uncertainty(self.constants.U)
+        V = self.curved.variances()
+        if not self.integrated:
+            return V
+        more = self.constants.uncertainty(self.constants.U)
         return V + (more if V.ndim == 3 else more[:, 0, 0])
 
     def sensitivity(self):
         """Return dL/dK as a `Sensitivity`."""
         A = self.mode.A
         h = self._tilt - self.observations.curvature_times(self.mode.F, self._V_tilt) if self.moves else 0.0
-        left, right = self.constants.halves()
-        return self.curved.sensitivity(np.hstack([0.5 * A + h, left]), np.hstack([A, right]))
+        left, right = 0.5 * A + h, A
+        if self.integrated:
+            more_left, more_right = self.constants.halves()
+            left, right = np.hstack([left, more_left]), np.hstack([right, more_right])
+        return self.curved.sensitivity(left, right)
 
     def likelihood_gradient(self):
         """Return dL/de for the likelihood's learned parameters, (p,)."""
@@ -124,11 +136,12 @@ class Approximation:
         t = self._tilt
         return self.prior.times(t - self.curved.times(self.prior.times(t))) + self.constants.times(t)
 
-    def widened(self):
-        """Return the approximation with the same mode and the largest curvature of classes."""
-        has_constant, observations = bool(self.constants.H.size), self.observations
-        curved = observations.bounded_curved(self.prior)
-        return _assembled(self.prior, observations, self.mode, curved, has_constant, moves=False)
+    def with_curvature(self, curved):
+        """Return the approximation with the same mode and R at another curvature that is given."""
+        has_constant = bool(self.constants.H.size)
+        return _assembled(
+            self.prior, self.observations, self.mode, curved, has_constant, self.integrated, moves=False
+        )
 
     def mean(self, cross):
         """Return latent means (n_new, m) from kernel values (or features) of new inputs, K without scale."""
@@ -145,19 +158,13 @@ class Approximation:
             k(x, x), without scale.
         """
         left = self.prior.scale * diagonal - self.curved.explained(cross)
-        return np.maximum(left + self._constant_variance(cross), 0.0)
-
-    def _constant_variance(self, cross):
-        """Return u'T^-1 u, u = 1 - k'R1, of the first latent function's constant."""
-        if not self.constants.H.size:
-            return 0.0
-        h = self.constants.H[:, 0]
-        RJ = self.constants.RJ[0] @ h / (h @ h)
-        u = 1.0 - cross @ self.prior.coefficients(RJ)
-        return u**2 / (np.exp(self.constants.log_det / self.constants.H.shape[1]) / (h @ h))
+        if self.integrated and self.constants.H.size:
+            one = self.constants.RJ[0] @ self.constants.H[:, 0]  # R 1 of one latent function
+            left = left + (1.0 - cross @ self.prior.coefficients(one)) ** 2 / one.sum()
+        return np.maximum(left, 0.0)
 
 
-def laplace(prior, observations, *, has_constant=True, start=None, max_iter=100):
+def laplace(prior, observations, *, has_constant=True, integrated=True, start=None, max_iter=100):
     """Return Laplace's `Approximation`; parameters as in `find_mode`.
 
     Raises
@@ -167,29 +174,30 @@ def laplace(prior, observations, *, has_constant=True, start=None, max_iter=100)
     """
     mode = find_mode(prior, observations, has_constant=has_constant, start=_mode(start), max_iter=max_iter)
     curved = observations.curved(prior, mode.F)
-    return _assembled(prior, observations, mode, curved, has_constant, moves=True)
+    return _assembled(prior, observations, mode, curved, has_constant, integrated, moves=True)
 
 
-def bound(prior, observations, *, has_constant=True, start=None, max_iter=100):
+def bound(prior, observations, *, has_constant=True, integrated=True, start=None, max_iter=100):
     """Return the `Approximation` of the largest curvature, for classes; parameters as in `find_mode`."""
     mode = find_mode(prior, observations, has_constant=has_constant, start=_mode(start), max_iter=max_iter)
     curved = observations.bounded_curved(prior)
-    return _assembled(prior, observations, mode, curved, has_constant, moves=False)
+    return _assembled(prior, observations, mode, curved, has_constant, integrated, moves=False)
 
 
-def variational(prior, observations, *, has_constant=True, start=None, max_iter=100):
+def variational(prior, observations, *, has_constant=True, integrated=True, start=None, max_iter=100):
     """Return the `Approximation` of the largest lower bound with a curvature for each row, for two classes.
 
     Parameters are those of `find_mode`; `max_iter` limits the re-estimations of xi^2 = m^2 + V.
     """
     if not isinstance(start, Approximation):
-        start = bound(prior, observations, has_constant=has_constant)
+        start = bound(prior, observations, has_constant=has_constant, integrated=integrated)
     value = -np.inf
     for _ in range(max_iter):
         xi = np.sqrt(observations.shifted(start.mode.F) ** 2 + start.covariances)
         contact = LogisticBound(observations, np.maximum(xi, _SMALLEST_XI))
         mode = find_mode(prior, contact, has_constant=has_constant, start=start.mode)
-        start = _assembled(prior, contact, mode, contact.curved(prior, None), has_constant, moves=False)
+        curved = contact.curved(prior, None)
+        start = _assembled(prior, contact, mode, curved, has_constant, integrated, moves=False)
         value, before = start.log_evidence, value
         if value - before <= _XI_TOLERANCE * abs(value):
             break
@@ -212,11 +220,10 @@ def evidence_bracket(approximation):
     return below.log_evidence, start.psi
 
 
-def _assembled(prior, observations, mode, curved, has_constant, *, moves):
+def _assembled(prior, observations, mode, curved, has_constant, integrated, *, moves):
     H = observations.H if has_constant else observations.H[:, :0]
-    return Approximation(
-        prior, observations, mode, curved, ConstantTerms(prior, curved, H), mode.psi, moves
-    )
+    terms = ConstantTerms(prior, curved, H)
+    return Approximation(prior, observations, mode, curved, terms, mode.psi, moves, integrated)
 
 
 def _mode(start):

@@ -84,6 +84,8 @@ class LatentTask:
         Number of classes, for likelihoods of classes.
     max_iter : int
         Limit of the steps towards a mode.
+    integrated : bool
+        Whether constants are integrated out of the evidence.
     """
 
     data: Data
@@ -97,6 +99,7 @@ class LatentTask:
     plan: Plan = field(default_factory=Plan)
     n_classes: int | None = None
     max_iter: int = 100
+    integrated: bool = True
 
     def __len__(self):
         return len(self.data)
@@ -163,6 +166,7 @@ class LatentTask:
             prior,
             observations,
             has_constant=self.has_constant,
+            integrated=self.integrated,
             start=None if start is None else start.approximation,
             max_iter=self.max_iter,
         )

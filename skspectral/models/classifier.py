@@ -183,9 +183,12 @@ class SpectralGPClassifier(ClassifierMixin, LatentProcess):
             likelihood,
             approximate=self._approximate(len(classes)),
             n_classes=len(classes),
+            integrated=False,
         )
         fit, n_evaluations = self._learned(task)
-        spread = fit.approximation.widened()
+        approximation = fit.approximation
+        curved = approximation.observations.averaged_curved(approximation.prior, approximation.mode.F)
+        spread = approximation.with_curvature(curved)
         attributes = self._latent_attributes(LatentFitted(task, fit, spread, columns), n_evaluations)
         vars(self).update(attributes, classes_=classes, intercept_=fit.approximation.mode.constants)
         vars(self).pop("_bracket", None)

@@ -148,7 +148,7 @@ class LatentProcess(BaseEstimator):
             return parts.core, 1.0, _SIGNAL_BOUNDS
         return parts.core, parts.signal_start, parts.signal_bounds
 
-    def _task(self, X, y, weight, likelihood, *, approximate=laplace, n_classes=None):
+    def _task(self, X, y, weight, likelihood, *, approximate=laplace, n_classes=None, integrated=True):
         """Return what is learned; bad parameters are refused before any work."""
         present = np.ones(len(y), dtype=bool) if weight is None else weight > 0
         columns = np.flatnonzero(present) if self._is_precomputed else None
@@ -174,6 +174,7 @@ class LatentProcess(BaseEstimator):
             plan,
             n_classes,
             self.max_iter,
+            integrated,
         )
         return task, columns
 
