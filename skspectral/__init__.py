@@ -63,6 +63,7 @@ from .metrics import (
 )
 from .models.classifier import SpectralGPClassifier
 from .models.gaussian_process import SpectralGPRegressor
+from .models.generalized import GeneralizedGPRegressor
 from .models.kernel_ridge import SpectralKernelRidge
 from .search import KernelSearchCV
 from .streaming import FeatureStatistics, StreamingSpectralRegressor
@@ -83,6 +84,7 @@ __all__ = [
     "EvidenceDisplay",
     "EvidenceSurfaceDisplay",
     "FeatureStatistics",
+    "GeneralizedGPRegressor",
     "IndefiniteKernelError",
     "IndefiniteKernelWarning",
     "KernelBoundWarning",

@@ -158,10 +158,27 @@ class Approximation:
             k(x, x), without scale.
         """
         left = self.prior.scale * diagonal - self.curved.explained(cross)
-        if self.integrated and self.constants.H.size:
-            one = self.constants.RJ[0] @ self.constants.H[:, 0]  # R 1 of one latent function
-            left = left + (1.0 - cross @ self.prior.coefficients(one)) ** 2 / one.sum()
-        return np.maximum(left, 0.0)
+        return np.maximum(left + self._of_constant(cross) ** 2, 0.0)
+
+    def covariance(self, cross, among):
+        """Return the joint latent covariance (n_new, n_new) of new inputs, for one latent function.
+
+        Parameters
+        ----------
+        cross : ndarray of shape (n_new, n) or (n_new, r)
+            Kernel values with the rows, or features.
+        among : ndarray of shape (n_new, n_new)
+            Kernel values among the new inputs, without scale.
+        """
+        u = self._of_constant(cross)
+        return self.prior.scale * among - self.curved.explained_jointly(cross) + np.outer(u, u)
+
+    def _of_constant(self, cross):
+        """Return (1 - k'R1) T^-1/2 of new inputs: what an uncertain constant adds."""
+        if not (self.integrated and self.constants.H.size):
+            return np.zeros(len(cross))
+        one = self.constants.RJ[0] @ self.constants.H[:, 0]  # R 1 of one latent function
+        return (1.0 - cross @ self.prior.coefficients(one)) / np.sqrt(one.sum())
 
 
 def laplace(prior, observations, *, has_constant=True, integrated=True, start=None, max_iter=100):

@@ -27,6 +27,8 @@ _FOUND, _NEAR = 1e-20, 1e-5
 _NEAR_ENOUGH_TO_BE_CONCAVE = 1.0
 # R is used again where the last step with it reduced the decrement by this factor.
 _GOOD_REDUCTION = 0.01
+# Factors of the noise on the way to a mode where log p is not concave.
+_WIDENINGS = (8.0, 4.0, 2.0)
 _MAX_HALVINGS, _ARMIJO = 30, 1e-4
 
 
@@ -82,6 +84,8 @@ def find_mode(prior, observations, *, has_constant=True, start=None, max_iter=10
     max_iter : int, default=100
         Largest number of steps.
     """
+    if start is None and not observations.likelihood.is_log_concave and observations.likelihood.has_units:
+        start = _annealed(prior, observations, has_constant, max_iter)
     problem = _Problem(prior, observations, observations.H if has_constant else observations.H[:, :0])
     mode, last, newton = problem.start(start), np.inf, None
     n_iter = n_factorisations = 0
@@ -99,6 +103,15 @@ def find_mode(prior, observations, *, has_constant=True, start=None, max_iter=10
         if last <= _FOUND * max(1.0, abs(mode.psi)):
             break
     return replace(mode, n_iter=n_iter, n_factorisations=n_factorisations, is_found=last <= _NEAR)
+
+
+def _annealed(prior, observations, has_constant, max_iter):
+    """Return a mode that is followed from noise so wide that there is one mode only to the noise itself."""
+    mode = Mode(*(np.zeros((len(prior), 1)),) * 2, observations.starting_constants() * has_constant, 0.0)
+    for widening in _WIDENINGS:
+        wide = observations.under(observations.likelihood.in_units(1.0 / widening))
+        mode = find_mode(prior, wide, has_constant=has_constant, start=mode, max_iter=max_iter)
+    return mode
 
 
 @dataclass(frozen=True)

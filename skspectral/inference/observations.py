@@ -58,6 +58,10 @@ class Observations:
         """Return the same targets where constants (m,) of the latent functions are known."""
         return Observations(self.likelihood, self.y, self.weight, constants)
 
+    def under(self, likelihood):
+        """Return the same targets under another likelihood of one latent function."""
+        return Observations(likelihood, self.y, self.weight, self.offset)
+
     def shifted(self, F):
         """Return latent values (n,) as the likelihood takes them."""
         return (F + self.offset)[:, 0]

@@ -81,7 +81,9 @@ class LatentObjective:
             value += penalty
             slope[first : first + len(point.theta)] += by_theta
         if task.signal_prior is not None and first:
-            behind, here, ahead = task.signal_prior.penalty(1.0, point.signal_var * np.exp(_DIFFERENCE))
+            behind, here, ahead = task.signal_prior.penalty(
+                1.0, point.signal_var * task.unit**2 * np.exp(_DIFFERENCE)
+            )
             value, slope[0] = value + here, slope[0] + (ahead - behind) / (_DIFFERENCE[2] - _DIFFERENCE[0])
         return Evaluation(value, slope)
 
@@ -90,10 +92,10 @@ class LatentObjective:
 _DIFFERENCE = np.array([-1e-6, 0.0, 1e-6])
 
 
-def approximate_evidence(task, variables, eval_gradient):
-    """Return the approximate log evidence at outer variables and, on request, its gradient by them."""
-    fit = task.fit(task.point(variables))
-    value = fit.approximation.log_evidence
+def approximate_evidence(task, theta, eval_gradient):
+    """Return the approximate log evidence at outer variables in the user's units, on request with gradient."""
+    fit = task.fit(task.point(theta - task.log_units))
+    value = fit.approximation.log_evidence - task.log_unit
     return (value, gradient(task, fit)) if eval_gradient else value
 
 

@@ -86,6 +86,8 @@ class LatentTask:
         Limit of the steps towards a mode.
     integrated : bool
         Whether constants are integrated out of the evidence.
+    unit : float
+        Unit of latent values and targets in that of the user, whose square priors of the signal variance have.
     """
 
     data: Data
@@ -100,6 +102,7 @@ class LatentTask:
     n_classes: int | None = None
     max_iter: int = 100
     integrated: bool = True
+    unit: float = 1.0
 
     def __len__(self):
         return len(self.data)
@@ -140,6 +143,20 @@ class LatentTask:
         signal = float(np.exp(variables[0])) if n_signal else self.signal_start
         own = variables[len(variables) - n_likelihood :]
         return Point(signal, theta, self.likelihood.with_theta(own))
+
+    @property
+    def log_unit(self):
+        """What the log evidence of targets in the user's unit is less by: a density of sum w - q numbers."""
+        weight = len(self) if self.data.weight is None else self.data.weight.sum()
+        return (weight - int(self.has_constant and self.integrated)) * np.log(self.unit)
+
+    @cached_property
+    def log_units(self):
+        """Logs of the units of the outer variables."""
+        moved = replace(self, likelihood=self.likelihood.in_units(1.0 / self.unit)) if self.unit != 1.0 else self
+        own = moved.likelihood.theta - self.likelihood.theta
+        signal = [2.0 * np.log(self.unit)] if self.learns_signal else []
+        return np.concatenate([signal, np.zeros(len(self.start) - len(own) - len(signal)), own])
 
     def kernel_at(self, theta):
         """Return the core kernel with other parameters."""

@@ -12,6 +12,7 @@ times(V)            R V for V of shape (n, m)
 log_det             log|I + K W|
 variances()         the diagonal of V
 explained(cross)    c'R c for each row c of `cross`, kernel values or features of new inputs
+explained_jointly   c'R d for all pairs of rows
 sensitivity(l, r)   dL/dK = (l r' + r l')/2 - R/2, ready for contraction, and tr(dL/dK K)
 ==================  ======================================================================================
 
@@ -207,9 +208,16 @@ class DenseCurved:
         """Return scale^2 c'R c for each row c of kernel values K(X*, X)."""
         return self.prior.scale**2 * self._explained(cross)
 
+    def explained_jointly(self, cross):
+        """Return scale^2 c'R d for all pairs of rows c, d of kernel values K(X*, X)."""
+        half = self._half(cross)
+        return self.prior.scale**2 * ((half.T * self.signs) @ half)
+
     def _explained(self, cross):
-        half = _solve(self.L, (cross * self.root).T[self.order])
-        return self.signs @ half**2
+        return self.signs @ self._half(cross) ** 2
+
+    def _half(self, cross):
+        return _solve(self.L, (cross * self.root).T[self.order])
 
     def sensitivity(self, left, right):
         """Return the `Sensitivity` of G = (l r' + r l')/2 - R/2."""
@@ -257,6 +265,11 @@ class FactorCurved:
         """Return what the rows explain of scale |phi|^2 for each row phi of features."""
         left = _solve(self.L, cross.T)
         return self.prior.scale * (np.einsum("ij,ij->i", cross, cross) - np.einsum("ri,ri->i", left, left))
+
+    def explained_jointly(self, cross):
+        """Return what the rows explain of scale Phi* Phi*'."""
+        left = _solve(self.L, cross.T)
+        return self.prior.scale * (cross @ cross.T - left.T @ left)
 
     def sensitivity(self, left, right):
         """Return the `Sensitivity` of G = (l r' + r l')/2 - R/2; R Phi = W Phi A^-1."""

@@ -23,6 +23,7 @@ from ..learning.descent import lbfgs
 from ..learning.latent import approximate_evidence, learn_latent
 from ..learning.latent_task import LatentTask
 from ..learning.priors import read_priors
+from ..support.memory import check_memory
 from ..support.progress import Progress
 from ..support.shapes import as_columns
 from ..support.types import Method, Objects, RandomState
@@ -78,6 +79,12 @@ class LatentFitted:
             parts.append((self.fit.approximation.mean(cross), variance))
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
+    def joint(self, X):
+        """Return latent means (n_new,) and their joint covariance (n_new, n_new)."""
+        cross = self._cross(X)
+        covariance = self.spread.covariance(cross, self.gram.square(X))
+        return self.fit.approximation.mean(cross)[:, 0], covariance
+
     def _cross(self, X):
         """Return kernel values with the training rows, or features."""
         X = X if self.columns is None else X[:, self.columns]
@@ -129,8 +136,8 @@ class LatentProcess(BaseEstimator):
         vectors = self.kernel is None or self.kernel.requires_vector_input
         return {"dtype": np.float64} if vectors else {"dtype": None, "ensure_2d": False}
 
-    def _starting_point(self, X, weight):
-        """Return the core kernel, and start and bounds of the signal variance.
+    def _starting_point(self, X, weight, unit=1.0):
+        """Return the core kernel, and start and bounds of the signal variance, in units of the targets.
 
         White noise in the kernel is noise of the latent function: it stays in the core, and with it the
         constant, so that nothing is learned that the kernel does not name.
@@ -143,23 +150,23 @@ class LatentProcess(BaseEstimator):
         kernel = clone(self.kernel) if names is None else resolve_columns(self.kernel, names)
         parts = split_kernel(kernel)
         if parts.noise_start is not None:
-            return kernel, 1.0, (1.0, 1.0)
+            return kernel, 1.0 / unit**2, (1.0 / unit**2,) * 2
         if parts.signal_start is None:
             return parts.core, 1.0, _SIGNAL_BOUNDS
-        return parts.core, parts.signal_start, parts.signal_bounds
+        return parts.core, parts.signal_start / unit**2, tuple(b / unit**2 for b in parts.signal_bounds)
 
-    def _task(self, X, y, weight, likelihood, *, approximate=laplace, n_classes=None, integrated=True):
+    def _task(self, X, y, weight, likelihood, *, approximate=laplace, n_classes=None, integrated=True, unit=1.0):
         """Return what is learned; bad parameters are refused before any work."""
         present = np.ones(len(y), dtype=bool) if weight is None else weight > 0
         columns = np.flatnonzero(present) if self._is_precomputed else None
-        kernel, start, bounds = self._starting_point(X, weight)
+        kernel, start, bounds = self._starting_point(X, weight, unit)
         if not present.all():
             X, y, weight = X[present], y[present], weight[present]
         if self._is_precomputed:
             X = X[:, columns] if X.shape[1] == len(present) else X
         data = Data.with_intercept(X, as_columns(y), weight, self.fit_intercept)
         parameters = ConstantKernel(1.0, "fixed") if self._is_precomputed else kernel
-        theta_prior, variance_prior = read_priors(self.priors, parameters, VarianceBounds(signal=bounds))
+        theta_prior, variance_prior = read_priors(self.priors, parameters, VarianceBounds(signal=tuple(b * unit**2 for b in bounds)))
         plan = Plan(self.method, self.rank)
         plan.check(len(data))
         task = LatentTask(
@@ -175,6 +182,7 @@ class LatentProcess(BaseEstimator):
             n_classes,
             self.max_iter,
             integrated,
+            unit,
         )
         return task, columns
 
@@ -199,8 +207,8 @@ class LatentProcess(BaseEstimator):
         return {
             "_latent": fitted,
             "kernel_": kernel if self._is_precomputed else clone(kernel),
-            "signal_variance_": fit.point.signal_var,
-            "log_marginal_likelihood_value_": fit.approximation.log_evidence,
+            "signal_variance_": fit.point.signal_var * task.unit**2,
+            "log_marginal_likelihood_value_": fit.approximation.log_evidence - task.log_unit,
             "n_iter_": max(1, fit.approximation.mode.n_iter),
             "n_evaluations_": n_evaluations,
             "X_train_": task.data.X,
@@ -235,6 +243,17 @@ class LatentProcess(BaseEstimator):
                 f"{_names(task)}. Pass one logarithm for each."
             )
         return approximate_evidence(task, theta, eval_gradient)
+
+    def _joint_latent(self, X):
+        """Return latent means (n_new,) and their joint covariance (n_new, n_new) of one latent function."""
+        check_is_fitted(self, "_latent")
+        if self._is_precomputed:
+            raise ValueError(
+                "sample_y needs the kernel among the new points, which kernel='precomputed' does not know."
+            )
+        X = self._validated(X)
+        check_memory(X.shape[0], 1)
+        return self._latent.joint(X)
 
     def _validated(self, X):
         """Return new inputs, checked against those of fit."""
