@@ -163,7 +163,8 @@ class _Problem:
         cold = self.at(zero, zero, constants)
         if start is None:
             return cold
-        warm = self.at(start.A, self.prior.times(start.A), start.constants)
+        constants = start.constants if self.H.size else constants
+        warm = self.at(start.A, self.prior.times(start.A), constants)
         is_better = warm.psi >= cold.psi or not self.observations.likelihood.is_log_concave
         return warm if is_better else cold
 

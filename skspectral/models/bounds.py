@@ -1,5 +1,7 @@
 """What to say of parameters that ended at a bound."""
 
+import numpy as np
+
 from ..kernels.parts import parameters_at_bounds
 from ..support.exceptions import KernelBoundWarning, warn_user
 
@@ -47,15 +49,15 @@ def warn_at_latent_bounds(task, variables, *, are_ours):
 
 
 def _about_others(task, variables):
-    own = len(task.likelihood.names)
-    names = (["signal_variance"] if task.learns_signal else []) + list(task.likelihood.names)
-    places = [*range(int(task.learns_signal)), *range(len(variables) - own, len(variables))]
-    stuck = [
-        f"{name} ({'lower' if variables[k] - low < high - variables[k] else 'upper'} bound)"
-        for name, k, (low, high) in zip(names, places, task.bounds[places], strict=True)
-        if min(variables[k] - low, high - variables[k]) < 1e-6
-    ]
-    return [f"Also at a bound: {', '.join(stuck)}."] if stuck else []
+    """Tell of the signal variance; a parameter of the likelihood at its bound is an answer like any other."""
+    if not task.learns_signal:
+        return []
+    below, above = np.abs(task.bounds[0] - variables[0])
+    if min(below, above) >= 1e-6:
+        return []
+    end = "lower" if below < above else "upper"
+    meaning = "the targets hardly depend on the inputs" if end == "lower" else "classes separate, or noise is absent"
+    return [f"The signal variance ended at its {end} bound: as far as the data tell, {meaning}."]
 
 
 def _is_unused_input(name, end):

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
-from ..likelihoods import Likelihood, make_likelihood
+from ..likelihoods import Likelihood, StudentT, make_likelihood
 from ..likelihoods.location_scale import robust_spread
 from ..support.atomic import all_or_nothing
 from ..support.exceptions import IndefiniteKernelError
@@ -22,6 +22,8 @@ from .latent import LatentFitted, LatentProcess
 
 __all__ = ["GeneralizedGPRegressor"]
 
+# Range of the degrees of freedom of "student_t": from Cauchy's distribution almost to the normal one.
+_DOF_BOUNDS = (1.0, 1e3)
 # Relative difference of psi by which two modes are told apart.
 _DIFFERENT = 1e-6
 
@@ -34,7 +36,8 @@ class GeneralizedGPRegressor(RegressorMixin, LatentProcess):
     likelihood : {"student_t", "laplace", "huber", "poisson", "gaussian"} or Likelihood, default="student_t"
         How targets are distributed around the latent function: noise with outliers ("student_t", "laplace",
         "huber"), counts with rate exp(f) ("poisson"), or an instance of
-        :class:`skspectral.likelihoods.Likelihood`. Parameters of the likelihood, such as a scale, are learned.
+        :class:`skspectral.likelihoods.Likelihood`. Parameters of the likelihood, such as a scale, are learned;
+        "student_t" learns its degrees of freedom too, so that without outliers it becomes normal noise.
     kernel : sklearn kernel, "precomputed" or None, default=None
         Any kernel of :mod:`sklearn.gaussian_process.kernels`. A ``ConstantKernel`` that multiplies it is the
         start (and the bounds) of the signal variance. A ``WhiteKernel`` is noise of the latent function; the
@@ -178,7 +181,8 @@ class GeneralizedGPRegressor(RegressorMixin, LatentProcess):
         return self
 
     def _checked_likelihood(self):
-        likelihood = make_likelihood(self.likelihood)
+        is_default = isinstance(self.likelihood, str) and self.likelihood == "student_t"
+        likelihood = StudentT(dof_bounds=_DOF_BOUNDS) if is_default else make_likelihood(self.likelihood)
         if likelihood.is_joint:
             raise ValueError(f"{likelihood!r} is about classes: use SpectralGPClassifier.")
         return likelihood
