@@ -47,6 +47,7 @@ from functools import cached_property
 import numpy as np
 
 from ..linalg.constants import ConstantTerms
+from ..support.exceptions import IndefiniteKernelError
 from .modes import Mode, find_mode
 from .observations import LogisticBound
 
@@ -182,16 +183,32 @@ class Approximation:
 
 
 def laplace(prior, observations, *, has_constant=True, integrated=True, start=None, max_iter=100):
-    """Return Laplace's `Approximation`; parameters as in `find_mode`.
+    """Return Laplace's `Approximation`.
 
-    Raises
-    ------
-    IndefiniteKernelError
-        If the posterior is not concave where the steps ended.
+    Parameters
+    ----------
+    prior, observations, has_constant, max_iter
+        As in `find_mode`.
+    integrated : bool, default=True
+        Whether constants are integrated out of the evidence, or given.
+    start : Approximation or Mode, default=None
+        Of a similar problem on the same rows.
+
+    Notes
+    -----
+    Steps that end where the posterior is not concave (it may have no strict maximum, where log p is not
+    concave) are tried again from a wide noise, and at last take the curvature of steps, which is positive.
     """
-    mode = find_mode(prior, observations, has_constant=has_constant, start=_mode(start), max_iter=max_iter)
-    curved = observations.curved(prior, mode.F)
-    return _assembled(prior, observations, mode, curved, has_constant, integrated, moves=True)
+    for begin in [_mode(start), None] if start is not None else [None]:
+        mode = find_mode(prior, observations, has_constant=has_constant, start=begin, max_iter=max_iter)
+        try:
+            curved = observations.curved(prior, mode.F)
+            return _assembled(prior, observations, mode, curved, has_constant, integrated, moves=True)
+        except IndefiniteKernelError:
+            if observations.likelihood.is_log_concave:
+                raise
+    curved = observations.step_curved(prior, mode.F)
+    return _assembled(prior, observations, mode, curved, has_constant, integrated, moves=False)
 
 
 def bound(prior, observations, *, has_constant=True, integrated=True, start=None, max_iter=100):

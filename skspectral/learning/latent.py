@@ -17,8 +17,9 @@ from .step_factors import contract_factor
 
 __all__ = ["LatentLearned", "LatentObjective", "approximate_evidence", "learn_latent"]
 
-# Decrease of -2 log evidence that is not worth another step: on all rows, and on the way.
-_TOLERANCE, _COARSE_TOLERANCE = 1e-4, 1e-2
+# Decrease of -2 log evidence that is not worth another step: on all rows, where they are many, on the way.
+_TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-8, 1e-4, 1e-2
+_MANY = 500
 
 
 @dataclass(frozen=True)
@@ -162,12 +163,16 @@ def _descend(task, start, report):
                 x,
                 *task.bounds.T,
                 curvature=curvature,
-                tolerance=_TOLERANCE if level is task else _COARSE_TOLERANCE,
+                tolerance=_tolerance(task) if level is task else _COARSE_TOLERANCE,
                 report=None if report is None else _at_level(report, len(rows)),
             )
         x, curvature = descent.x, descent.curvature / FRACTION
         n_evaluations += objective.n_calls
     return _ended(objective, descent.x, descent.value, n_evaluations)
+
+
+def _tolerance(task):
+    return _TOLERANCE if len(task) < _MANY else _TOLERANCE_OF_MANY
 
 
 def _levels(task):

@@ -213,8 +213,8 @@ class SpectralGPClassifier(ClassifierMixin, LatentProcess):
     def _approximate(self, n_classes):
         if self.approximation == "variational" and n_classes > 2:
             raise ValueError(
-                f"approximation='variational' is for two classes, and y has {n_classes}. Use 'laplace' or "
-                "'bound'."
+                "Only binary classification is supported by approximation='variational'. The type of the "
+                f"target is multiclass: it has {n_classes} classes. Use 'laplace' or 'bound'."
             )
         return _APPROXIMATIONS[self.approximation]
 
@@ -302,6 +302,10 @@ class SpectralGPClassifier(ClassifierMixin, LatentProcess):
         """
         mean, var = self._mean_and_variance(X, K_test_diag)
         return (mean[:, 0], var) if mean.shape[1] == 1 else (mean, np.tile(var[:, None], mean.shape[1]))
+
+    @property
+    def _ranks_by(self):
+        return f"evidence by {self.approximation}"
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -24,6 +24,8 @@ __all__ = ["GeneralizedGPRegressor"]
 
 # Range of the degrees of freedom of "student_t": from Cauchy's distribution almost to the normal one.
 _DOF_BOUNDS = (1.0, 1e3)
+# Levels of the quantiles that stand for all targets where starts are chosen: weights repeat rows there too.
+_LEVELS = (np.arange(201) + 0.5) / 201
 # Relative difference of psi by which two modes are told apart.
 _DIFFERENT = 1e-6
 
@@ -164,10 +166,11 @@ class GeneralizedGPRegressor(RegressorMixin, LatentProcess):
         weight = check_weights(sample_weight, X)
         likelihood = self._checked_likelihood()
         y = likelihood.check_targets(y)
-        unit = robust_spread(y) if likelihood.has_units else 1.0
+        typical = np.quantile(y, _LEVELS, weights=weight, method="inverted_cdf")
+        unit = robust_spread(typical) if likelihood.has_units else 1.0
         if likelihood.has_units:
             y, likelihood = y / unit, likelihood.in_units(unit)
-        task, columns = self._task(X, y, weight, likelihood.starting(y), unit=unit)
+        task, columns = self._task(X, y, weight, likelihood.starting(typical / unit), unit=unit)
         fit, n_evaluations = self._learned(task)
         fit, n_modes = _higher_mode(task, fit)
         fitted = LatentFitted(task, fit, fit.approximation, columns)
@@ -186,6 +189,10 @@ class GeneralizedGPRegressor(RegressorMixin, LatentProcess):
         if likelihood.is_joint:
             raise ValueError(f"{likelihood!r} is about classes: use SpectralGPClassifier.")
         return likelihood
+
+    @property
+    def _ranks_by(self):
+        return f"evidence of {'counts' if self._checked_likelihood().is_discrete else 'densities'}"
 
     def predict(
         self, X: Objects, return_std: bool = False, K_test_diag: ArrayLike | None = None
