@@ -13,7 +13,9 @@ def basis_of_classes(n_classes):
 def slopes(likelihood, y, F, weight):
     """Return first derivatives (n, m) and curvatures (n, m, m) by the latent values."""
     d = likelihood.derivatives(y, F if likelihood.is_joint else F[:, 0])
-    first, W = (d.first, d.curvature()) if likelihood.is_joint else (d.first[:, None], d.curvature[:, None, None])
+    first, W = (
+        (d.first, d.curvature()) if likelihood.is_joint else (d.first[:, None], d.curvature[:, None, None])
+    )
     return weight[:, None] * first, weight[:, None, None] * W
 
 

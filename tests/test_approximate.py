@@ -1,4 +1,4 @@
-"""Laplace's approximation and the bounds against dense definitions, for every likelihood and both forms of K."""
+"""Laplace's approximation and the bounds against dense definitions, for every likelihood and form of K."""
 
 from types import SimpleNamespace
 
@@ -65,9 +65,7 @@ def prior(K, form, scale=2.0):
 def fitted(name, form, has_constant, approximate=laplace, **kwargs):
     p = problem(name)
     observations = observe(LIKELIHOODS[name], p.y, p.weight)
-    return p, approximate(
-        prior(kernel_matrix(p.X), form), observations, has_constant=has_constant, **kwargs
-    )
+    return p, approximate(prior(kernel_matrix(p.X), form), observations, has_constant=has_constant, **kwargs)
 
 
 def referee(name, p, has_constant, start=None):
@@ -89,7 +87,9 @@ def test_mode_evidence_and_predictions_are_those_of_the_definition(name, has_con
     assert fit.log_evidence == pytest.approx(dense.log_evidence, rel=1e-10, abs=1e-8)
     new = np.array([[-1.0], [2.0], [7.5]])
     cross = Matern(1.0, nu=1.5)(new, p.X)
-    features = cross if form == "dense" else np.linalg.solve(np.linalg.cholesky(kernel_matrix(p.X)), cross.T).T
+    features = (
+        cross if form == "dense" else np.linalg.solve(np.linalg.cholesky(kernel_matrix(p.X)), cross.T).T
+    )
     mean, var = dense.predict(2.0 * cross, np.full(3, 2.0))
     assert close(fit.mean(features), mean, 1e-7)
     if var is not None:
@@ -133,7 +133,8 @@ def test_gradients_are_differences(name, has_constant, form, integrated):
     assert value == pytest.approx(approximate_evidence(task, theta, False))
     h = 1e-5
     differences = [
-        (approximate_evidence(task, theta + e, False) - approximate_evidence(task, theta - e, False)) / (2 * h)
+        (approximate_evidence(task, theta + e, False) - approximate_evidence(task, theta - e, False))
+        / (2 * h)
         for e in h * np.eye(len(theta))
     ]
     assert close(gradient, differences, 1e-6)
@@ -150,7 +151,10 @@ def test_gradients_of_the_bounds_are_differences(has_constant, form, approximate
     _, gradient = approximate_evidence(task, task.start, True)
     h = 1e-4
     differences = [
-        (approximate_evidence(task, task.start + e, False) - approximate_evidence(task, task.start - e, False))
+        (
+            approximate_evidence(task, task.start + e, False)
+            - approximate_evidence(task, task.start - e, False)
+        )
         / (2 * h)
         for e in h * np.eye(2)
     ]
@@ -166,7 +170,10 @@ def test_the_gradient_of_the_bound_of_several_classes_is_its_difference(form):
     _, gradient = approximate_evidence(task, task.start, True)
     h = 1e-5
     differences = [
-        (approximate_evidence(task, task.start + e, False) - approximate_evidence(task, task.start - e, False))
+        (
+            approximate_evidence(task, task.start + e, False)
+            - approximate_evidence(task, task.start - e, False)
+        )
         / (2 * h)
         for e in h * np.eye(2)
     ]

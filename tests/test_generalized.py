@@ -100,7 +100,9 @@ def test_normal_noise_is_that_of_the_exact_process(fit_intercept):
         Gaussian(noise_var=exact.noise_variance_), given, fit_intercept=fit_intercept, optimizer=None
     ).fit(X, y)
     new = X[:7] + 0.2
-    for ours, theirs in zip(model.predict(new, return_std=True), exact.predict(new, return_std=True), strict=True):
+    for ours, theirs in zip(
+        model.predict(new, return_std=True), exact.predict(new, return_std=True), strict=True
+    ):
         assert close(ours, theirs, 1e-6)
     for ours, theirs in zip(model.predict_interval(new, 0.8), exact.predict_interval(new, 0.8), strict=True):
         assert close(ours, theirs, 1e-5)

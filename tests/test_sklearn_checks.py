@@ -12,7 +12,13 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skspectral import SpectralGPRegressor, SpectralKernelRidge, StreamingSpectralRegressor
+from skspectral import (
+    GeneralizedGPRegressor,
+    SpectralGPClassifier,
+    SpectralGPRegressor,
+    SpectralKernelRidge,
+    StreamingSpectralRegressor,
+)
 
 DEFAULTS = [SpectralKernelRidge(), SpectralGPRegressor(), StreamingSpectralRegressor()]
 RIDGES = [
@@ -36,7 +42,14 @@ STREAMS = [
     StreamingSpectralRegressor(RBF() + DotProduct(), landmarks=10, criterion="gcv", fit_intercept=False),
     StreamingSpectralRegressor(selection="greedy"),
 ]
-
+LATENT = [
+    SpectralGPClassifier(),
+    SpectralGPClassifier(Matern(nu=1.5), approximation="bound", fit_intercept=False, method="low_rank"),
+    SpectralGPClassifier(approximation="variational", optimizer=None),
+    GeneralizedGPRegressor(),
+    GeneralizedGPRegressor("huber", ConstantKernel() * RBF() + WhiteKernel(), fit_intercept=False),
+    GeneralizedGPRegressor("laplace", optimizer="fmin_l_bfgs_b"),
+]
 
 WEIGHTS_ARE_PRECISIONS = dict.fromkeys(
     ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
@@ -54,6 +67,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
 
 @parametrize_with_checks(DEFAULTS, expected_failed_checks=expected_failures)
 def test_estimator_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(LATENT)
+def test_estimator_checks_of_latent_functions(estimator, check):
+    """Weights are powers of the likelihood here: the checks of weights against repetitions hold."""
     check(estimator)
 
 

@@ -9,9 +9,9 @@ curvature of -log p there, and R, V, T, U of `linalg.curved` and `linalg.constan
     dL/dK          = 1/2 A A' - 1/2 P + 1/2 (h A' + A h'),   h = (I - W V) t,   t = 1/2 V_ii d^3 log p/dF^3
     dL/de          = sum d log p/de + 1/2 sum V_ii d^3 log p/(dF^2 de) + t'V d^2 log p/(dF de)
 
-for a parameter e of the likelihood. Constants are integrated out of L, or given (`integrated=False`): L then is
-the evidence at their values in the mode, T and U have no part in L, V_ii and predictions, P is R, and only the
-mode goes on moving with them in h and V t. Three curvatures are offered for the same model:
+for a parameter e of the likelihood. Constants are integrated out of L, or given (`integrated=False`): L then
+is the evidence at their values in the mode, T and U have no part in L, V_ii and predictions, P is R, and only
+the mode goes on moving with them in h and V t. Three curvatures are offered for the same model:
 
 ==============  ============================================================================================
 laplace         the curvature at the mode

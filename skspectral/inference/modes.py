@@ -6,7 +6,7 @@ What is maximised over the duals A and constants c, with F = K A + 1 (H c)', is
 
 With the residual rho = d log p/dF - A, Newton's step is, without a division by curvatures that may vanish,
 
-    dc = T^-1 J'(d log p/dF - R K rho),    dA = rho - R K rho - R J dc        (letters as in `linalg.constants`).
+    dc = T^-1 J'(d log p/dF - R K rho),    dA = rho - R K rho - R J dc     (letters as in `linalg.constants`).
 
 R is used again for further steps as long as each of them brings the mode much nearer: they cost O(n^2)
 beside the O(n^3) of a factorisation.
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..linalg.constants import ConstantTerms
-from .observations import exact_or_step, step_curved
+from ..support.exceptions import IndefiniteKernelError
 
 __all__ = ["Mode", "find_mode"]
 
@@ -128,12 +128,17 @@ class _Newton:
     """Newton's steps with the curvature of one point."""
 
     def __init__(self, problem, mode, last):
-        self.problem = problem
-        prior, observations = problem.prior, problem.observations
+        self.problem, observations = problem, problem.observations
         near = observations.likelihood.is_log_concave or last < _NEAR_ENOUGH_TO_BE_CONCAVE
-        curve = exact_or_step if near else step_curved
-        self.curved = curve(observations, prior, mode.F)
-        self.terms = ConstantTerms(prior, self.curved, problem.H)
+        try:
+            self._factorise(
+                (observations.curved if near else observations.step_curved)(problem.prior, mode.F)
+            )
+        except IndefiniteKernelError:
+            self._factorise(observations.step_curved(problem.prior, mode.F))
+
+    def _factorise(self, curved):
+        self.curved, self.terms = curved, ConstantTerms(self.problem.prior, curved, self.problem.H)
 
     def step(self, mode):
         """Return the step at a point."""

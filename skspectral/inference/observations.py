@@ -7,9 +7,8 @@ weights are powers of the likelihood, so they multiply log p and all of its deri
 import numpy as np
 
 from ..linalg.softmax_curved import AlikeClasses, contrasts, softmax_curved
-from ..support.exceptions import IndefiniteKernelError
 
-__all__ = ["ClassObservations", "LogisticBound", "Observations", "exact_or_step", "observe", "step_curved"]
+__all__ = ["ClassObservations", "LogisticBound", "Observations", "observe"]
 
 # Rounds that make curvature and averaged probabilities agree.
 _AVERAGING_ROUNDS = 4
@@ -220,16 +219,3 @@ class LogisticBound(Observations):
         return prior.curved(self.weight * self.W)
 
     step_curved = curved
-
-
-def exact_or_step(observations, prior, F):
-    """Return R at the exact curvature, or at that of steps where the posterior is not concave there."""
-    try:
-        return observations.curved(prior, F)
-    except IndefiniteKernelError:
-        return observations.step_curved(prior, F)
-
-
-def step_curved(observations, prior, F):
-    """Return R at the curvature of steps."""
-    return observations.step_curved(prior, F)

@@ -1,4 +1,4 @@
-"""Learning kernel, signal variance and likelihood by the approximate evidence, from few rows to all of them."""
+"""Learning kernel, signal variance and likelihood by an approximate evidence, from few rows to all of them."""
 
 from dataclasses import dataclass, replace
 
@@ -94,7 +94,7 @@ _DIFFERENCE = np.array([-1e-6, 0.0, 1e-6])
 
 
 def approximate_evidence(task, theta, eval_gradient):
-    """Return the approximate log evidence at outer variables in the user's units, on request with gradient."""
+    """Return the approximate log evidence at logs in the user's units and, on request, its gradient."""
     fit = task.fit(task.point(theta - task.log_units))
     value = fit.approximation.log_evidence - task.log_unit
     return (value, gradient(task, fit)) if eval_gradient else value
@@ -104,7 +104,9 @@ def gradient(task, fit):
     """Return the derivatives of the log evidence by the outer variables."""
     sensitivity = fit.approximation.sensitivity()
     by_signal = [sensitivity.by_log_scale] if task.learns_signal else []
-    return np.concatenate([by_signal, _by_theta(task, fit, sensitivity), fit.approximation.likelihood_gradient()])
+    return np.concatenate(
+        [by_signal, _by_theta(task, fit, sensitivity), fit.approximation.likelihood_gradient()]
+    )
 
 
 def _by_theta(task, fit, sensitivity):

@@ -87,7 +87,7 @@ class LatentTask:
     integrated : bool
         Whether constants are integrated out of the evidence.
     unit : float
-        Unit of latent values and targets in that of the user, whose square priors of the signal variance have.
+        Of latent values and targets, in units of the user, in which the prior of the signal variance is.
     """
 
     data: Data
@@ -153,7 +153,9 @@ class LatentTask:
     @cached_property
     def log_units(self):
         """Logs of the units of the outer variables."""
-        moved = replace(self, likelihood=self.likelihood.in_units(1.0 / self.unit)) if self.unit != 1.0 else self
+        moved = (
+            replace(self, likelihood=self.likelihood.in_units(1.0 / self.unit)) if self.unit != 1.0 else self
+        )
         own = moved.likelihood.theta - self.likelihood.theta
         signal = [2.0 * np.log(self.unit)] if self.learns_signal else []
         return np.concatenate([signal, np.zeros(len(self.start) - len(own) - len(signal)), own])

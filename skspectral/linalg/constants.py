@@ -7,6 +7,8 @@ from .curved import lower_cholesky
 
 __all__ = ["ConstantTerms"]
 
+_SMALLEST = 1e-16
+
 
 class ConstantTerms:
     """What constants add to R and V.
@@ -27,6 +29,11 @@ class ConstantTerms:
     U : ndarray of shape (q, n, m)
         J - K R J: how much of a constant the latent functions do not take up.
 
+    Raises
+    ------
+    IndefiniteKernelError
+        If T is not positive definite, as it may be where log p is not concave.
+
     Notes
     -----
     With T = J'R J: V grows by U T^-1 U', R becomes P = R - R J T^-1 J'R, and the log evidence has
@@ -41,7 +48,8 @@ class ConstantTerms:
         self.RJ = np.stack([curved.times(j) for j in J]) if J else empty
         self.U = np.stack([j - prior.times(rj) for j, rj in zip(J, self.RJ, strict=True)]) if J else empty
         T = self.RJ.sum(axis=1) @ H
-        self.L = lower_cholesky(0.5 * (T + T.T)) if len(T) else T
+        # a little more than 0 where no row has any curvature left
+        self.L = lower_cholesky(0.5 * (T + T.T) + _SMALLEST * np.eye(len(T))) if len(T) else T
 
     @property
     def log_det(self):
@@ -65,7 +73,10 @@ class ConstantTerms:
         return np.einsum("qij,q->ij", self.U, self.solve(np.einsum("qij,ij->q", self.U, V)))
 
     def halves(self):
-        """Return l, r (n, q m) with (l r' + r l')/2 = 1/2 sum_c R_c J T^-1 J'R_c: what P leaves out of -R/2."""
+        """Return l, r (n, q m) with (l r' + r l')/2 = 1/2 sum_c R_c J T^-1 J'R_c, by which -P/2 exceeds -R/2."""
         right = self.RJ
         left = 0.5 * self.solve(right)
-        return tuple(np.moveaxis(part, 1, 0).reshape(part.shape[1], part.shape[0] * part.shape[2]) for part in (left, right))
+        return tuple(
+            np.moveaxis(part, 1, 0).reshape(part.shape[1], part.shape[0] * part.shape[2])
+            for part in (left, right)
+        )

@@ -227,7 +227,7 @@ class AlikeClasses:
 
 
 def _cholesky_of_sum(total):
-    """Return the Cholesky factor of a positive definite sum, with what rounding took given back if it must."""
+    """Return the Cholesky factor of a positive definite sum; what rounding took is given back if it must."""
     try:
         return lower_cholesky(total)
     except IndefiniteKernelError:

@@ -56,7 +56,11 @@ def _about_others(task, variables):
     if min(below, above) >= 1e-6:
         return []
     end = "lower" if below < above else "upper"
-    meaning = "the targets hardly depend on the inputs" if end == "lower" else "classes separate, or noise is absent"
+    meaning = (
+        "the targets hardly depend on the inputs"
+        if end == "lower"
+        else "classes separate, or noise is absent"
+    )
     return [f"The signal variance ended at its {end} bound: as far as the data tell, {meaning}."]
 
 

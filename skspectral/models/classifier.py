@@ -201,8 +201,8 @@ class SpectralGPClassifier(ClassifierMixin, LatentProcess):
         encoder = LabelEncoder().fit(present)
         if len(encoder.classes_) < 2:
             raise ValueError(
-                f"{type(self).__name__} needs two or more classes, but rows of positive weight have one class "
-                f"only, {encoder.classes_[0]!r}."
+                f"{type(self).__name__} needs two or more classes, but rows of positive weight have one "
+                f"class only, {encoder.classes_[0]!r}."
             )
         if weight is None:
             return encoder.classes_, encoder.transform(y)

@@ -38,8 +38,8 @@ class GeneralizedGPRegressor(RegressorMixin, LatentProcess):
     likelihood : {"student_t", "laplace", "huber", "poisson", "gaussian"} or Likelihood, default="student_t"
         How targets are distributed around the latent function: noise with outliers ("student_t", "laplace",
         "huber"), counts with rate exp(f) ("poisson"), or an instance of
-        :class:`skspectral.likelihoods.Likelihood`. Parameters of the likelihood, such as a scale, are learned;
-        "student_t" learns its degrees of freedom too, so that without outliers it becomes normal noise.
+        :class:`skspectral.likelihoods.Likelihood`. Parameters of the likelihood, such as a scale, are
+        learned; "student_t" learns its degrees of freedom too, so that without outliers it becomes normal.
     kernel : sklearn kernel, "precomputed" or None, default=None
         Any kernel of :mod:`sklearn.gaussian_process.kernels`. A ``ConstantKernel`` that multiplies it is the
         start (and the bounds) of the signal variance. A ``WhiteKernel`` is noise of the latent function; the

@@ -155,7 +155,9 @@ class LatentProcess(BaseEstimator):
             return parts.core, 1.0, _SIGNAL_BOUNDS
         return parts.core, parts.signal_start / unit**2, tuple(b / unit**2 for b in parts.signal_bounds)
 
-    def _task(self, X, y, weight, likelihood, *, approximate=laplace, n_classes=None, integrated=True, unit=1.0):
+    def _task(
+        self, X, y, weight, likelihood, *, approximate=laplace, n_classes=None, integrated=True, unit=1.0
+    ):
         """Return what is learned; bad parameters are refused before any work."""
         present = np.ones(len(y), dtype=bool) if weight is None else weight > 0
         columns = np.flatnonzero(present) if self._is_precomputed else None
@@ -166,7 +168,9 @@ class LatentProcess(BaseEstimator):
             X = X[:, columns] if X.shape[1] == len(present) else X
         data = Data.with_intercept(X, as_columns(y), weight, self.fit_intercept)
         parameters = ConstantKernel(1.0, "fixed") if self._is_precomputed else kernel
-        theta_prior, variance_prior = read_priors(self.priors, parameters, VarianceBounds(signal=tuple(b * unit**2 for b in bounds)))
+        theta_prior, variance_prior = read_priors(
+            self.priors, parameters, VarianceBounds(signal=tuple(b * unit**2 for b in bounds))
+        )
         plan = Plan(self.method, self.rank)
         plan.check(len(data))
         task = LatentTask(
