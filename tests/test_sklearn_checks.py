@@ -47,8 +47,7 @@ LATENT = [
     SpectralGPClassifier(Matern(nu=1.5), approximation="bound", fit_intercept=False, method="low_rank"),
     SpectralGPClassifier(approximation="variational", optimizer=None),
     GeneralizedGPRegressor(),
-    GeneralizedGPRegressor("huber", ConstantKernel() * RBF() + WhiteKernel(), fit_intercept=False),
-    GeneralizedGPRegressor("laplace", optimizer="fmin_l_bfgs_b"),
+    GeneralizedGPRegressor("huber", optimizer=None, fit_intercept=False),
 ]
 
 WEIGHTS_ARE_PRECISIONS = dict.fromkeys(

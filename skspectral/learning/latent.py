@@ -1,4 +1,4 @@
-"""Learning kernel, signal variance and likelihood by an approximate evidence, from few rows to all of them."""
+"""Learning kernel, signal variance and likelihood by an approximate evidence, from few rows to all."""
 
 from dataclasses import dataclass, replace
 

@@ -41,7 +41,8 @@ class SpectralGPClassifier(ClassifierMixin, LatentProcess):
         one for each row: both give certified lower bounds on the evidence, the second a tighter one, and both
         prefer smaller signal variances.
     fit_intercept : bool, default=True
-        Whether latent functions have an unpenalised constant, which is integrated out of the evidence.
+        Whether latent functions have an unpenalised constant, found together with them. The evidence is that
+        at its value: integrated out, it would reward latent functions so wide that they hide the constant.
     optimizer : {"default", "fmin_l_bfgs_b"}, callable or None, default="default"
         How kernel parameters and signal variance are learned. "default" descends along the exact gradient,
         from few rows to all of them. "fmin_l_bfgs_b" is scipy's L-BFGS-B on all rows. A callable has
@@ -75,8 +76,7 @@ class SpectralGPClassifier(ClassifierMixin, LatentProcess):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Constants of the latent functions; 0 with ``fit_intercept=False``.
     log_marginal_likelihood_value_ : float
-        The approximate log evidence. With an intercept its constant is integrated out, flat prior and factor
-        (2 pi)^1/2 left out.
+        The approximate log evidence given `intercept_`.
     evidence_bounds_ : tuple of two floats
         Certified bounds on the log evidence given `intercept_`, whatever the approximation.
     n_iter_ : int
@@ -99,13 +99,29 @@ class SpectralGPClassifier(ClassifierMixin, LatentProcess):
     Two classes: P(class 1) = 1/(1 + exp(-f)), f ~ N(constant, signal_variance K). Several: the softmax of one
     such function for each class, all with the same kernel, found jointly. Latent means are those of the mode.
 
-    Probabilities average over a normal latent value whose covariance belongs to the largest curvature of the
-    likelihood (1/4 for two classes, 1/2 for the contrasts of several), whatever the `approximation`:
+    Probabilities average over normal latent values around the mode, whatever the `approximation`, with the
+    variance k** - k*'(K + 1/W)^-1 k*. Two classes: W_i = p_i (1 - p_i) of the averaged probabilities p_i of
+    the training rows themselves. Several: W = 1/2, the largest curvature of the softmax. Laplace's own W
+    vanishes at rows that are classified with confidence: its variance then explodes and probabilities go to
+    1/C. Test log loss with kernels learned by Laplace's evidence (mean of 3 splits, inputs scaled; the last
+    two columns: the mode alone, and GaussianProcessClassifier with a learned ConstantKernel * RBF):
 
-        var = k** - k*'(K + I/curvature)^-1 k*  (+ that of the constant).
+    ===============  =========  ========  ======  ======  =======
+    data             averaged   largest   own W   mode    sklearn
+    ===============  =========  ========  ======  ======  =======
+    breast cancer    *0.085*    0.093     0.084   0.096   0.090
+    moons            *0.261*    0.258     0.266   0.257   0.266
+    sharp            *0.235*    0.230     0.239   0.226   0.241
+    noisy            *0.555*    0.555     0.555   0.558   0.556
+    digits 3, 5      *0.030*    0.026     0.198   0.025   0.149
+    digits 1, 8      *0.097*    0.073     0.200   0.033   0.185
+    iris             0.042      *0.034*           0.032   0.229
+    wine             0.074      *0.065*           0.050   0.315
+    digits           0.263      *0.150*           0.106   0.863
+    ===============  =========  ========  ======  ======  =======
 
-    Laplace's own covariance explodes where classes separate well, because its curvature vanishes at rows that
-    are classified with confidence, and probabilities then go to 1/C.
+    The rule is between stars: the only one, of those that are one rule for each kind of problem, that is
+    never worse than scikit-learn's. (Constants integrated out here, which changes the third digit.)
 
     Examples
     --------
@@ -173,9 +189,11 @@ class SpectralGPClassifier(ClassifierMixin, LatentProcess):
         X, y = validate_data(self, X, y, y_numeric=False, **self._input_rules)
         check_classification_targets(y)
         weight = check_weights(sample_weight, X)
+        return self._fitted_to(X, y, weight)
+
+    def _fitted_to(self, X, y, weight):
         classes, codes = self._encoded(y, weight)
-        is_binary = len(classes) == 2
-        likelihood = Bernoulli() if is_binary else Categorical()
+        likelihood = Bernoulli() if len(classes) == 2 else Categorical()
         task, columns = self._task(
             X,
             likelihood.check_targets(codes),
@@ -188,11 +206,15 @@ class SpectralGPClassifier(ClassifierMixin, LatentProcess):
         fit, n_evaluations = self._learned(task)
         approximation = fit.approximation
         curved = approximation.observations.averaged_curved(approximation.prior, approximation.mode.F)
-        spread = approximation.with_curvature(curved)
-        attributes = self._latent_attributes(LatentFitted(task, fit, spread, columns), n_evaluations)
-        vars(self).update(attributes, classes_=classes, intercept_=fit.approximation.mode.constants)
-        vars(self).pop("_bracket", None)
-        return self
+        fitted = LatentFitted(task, fit, approximation.with_curvature(curved), columns)
+        return self._adopt(
+            {
+                **self._latent_attributes(fitted, n_evaluations),
+                "classes_": classes,
+                "intercept_": approximation.mode.constants,
+                "_bracket": None,
+            }
+        )
 
     def _encoded(self, y, weight):
         """Return the labels of rows of positive weight and the number of each row's label among them."""
@@ -223,7 +245,7 @@ class SpectralGPClassifier(ClassifierMixin, LatentProcess):
         """Certified lower and upper bound on the log evidence given `intercept_`, found when first asked."""
         if "_latent" not in vars(self):
             raise AttributeError(f"This {type(self).__name__} is not fitted yet: evidence_bounds_ needs fit.")
-        if "_bracket" not in vars(self):
+        if self._bracket is None:
             self._bracket = evidence_bracket(self._latent.fit.approximation)
         return self._bracket
 
@@ -275,12 +297,13 @@ class SpectralGPClassifier(ClassifierMixin, LatentProcess):
         ndarray of shape (n_new, n_classes)
         """
         mean, var = self._mean_and_variance(X, K_test_diag)
+        return self._probabilities(mean, var)
+
+    def _probabilities(self, mean, var):
         likelihood = self._latent.task.likelihood
-        return (
-            likelihood.probabilities(mean[:, 0], var)
-            if mean.shape[1] == 1
-            else likelihood.probabilities(mean, var[:, None])
-        )
+        if mean.shape[1] == 1:
+            return likelihood.probabilities(mean[:, 0], var)
+        return likelihood.probabilities(mean, var[:, None])
 
     def latent_mean_and_variance(
         self, X: Objects, K_test_diag: ArrayLike | None = None

@@ -163,25 +163,23 @@ class GeneralizedGPRegressor(RegressorMixin, LatentProcess):
             The fitted estimator.
         """
         X, y = validate_data(self, X, y, y_numeric=True, **self._input_rules)
-        weight = check_weights(sample_weight, X)
+        return self._fitted_to(X, y, check_weights(sample_weight, X))
+
+    def _fitted_to(self, X, y, weight):
         likelihood = self._checked_likelihood()
-        y = likelihood.check_targets(y)
-        typical = np.quantile(y, _LEVELS, weights=weight, method="inverted_cdf")
-        unit = robust_spread(typical) if likelihood.has_units else 1.0
-        if likelihood.has_units:
-            y, likelihood = y / unit, likelihood.in_units(unit)
-        task, columns = self._task(X, y, weight, likelihood.starting(typical / unit), unit=unit)
+        y, likelihood, unit = _standardised(likelihood.check_targets(y), weight, likelihood)
+        task, columns = self._task(X, y, weight, likelihood, unit=unit)
         fit, n_evaluations = self._learned(task)
         fit, n_modes = _higher_mode(task, fit)
-        fitted = LatentFitted(task, fit, fit.approximation, columns)
-        learned = fit.point.likelihood
-        vars(self).update(
-            self._latent_attributes(fitted, n_evaluations),
-            likelihood_=learned.in_units(1.0 / unit) if learned.has_units else learned,
-            intercept_=float(unit * fit.approximation.mode.constants[0]),
-            n_modes_=n_modes,
+        fitted, learned = LatentFitted(task, fit, fit.approximation, columns), fit.point.likelihood
+        return self._adopt(
+            {
+                **self._latent_attributes(fitted, n_evaluations),
+                "likelihood_": learned.in_units(1.0 / unit) if learned.has_units else learned,
+                "intercept_": float(unit * fit.approximation.mode.constants[0]),
+                "n_modes_": n_modes,
+            }
         )
-        return self
 
     def _checked_likelihood(self):
         is_default = isinstance(self.likelihood, str) and self.likelihood == "student_t"
@@ -285,6 +283,15 @@ class GeneralizedGPRegressor(RegressorMixin, LatentProcess):
         rng, unit = check_random_state(random_state), self._latent.task.unit
         draws = rng.multivariate_normal(mean, covariance, n_samples, check_valid="ignore").T
         return np.asarray(self.likelihood_.sample(unit * draws, rng))
+
+
+def _standardised(y, weight, likelihood):
+    """Return targets and likelihood in a unit of their spread, the latter with a start, and the unit."""
+    typical = np.quantile(y, _LEVELS, weights=weight, method="inverted_cdf")
+    if not likelihood.has_units:
+        return y, likelihood.starting(typical), 1.0
+    unit = robust_spread(typical)
+    return y / unit, likelihood.in_units(unit).starting(typical / unit), unit
 
 
 def _higher_mode(task, fit):

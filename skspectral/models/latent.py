@@ -218,6 +218,11 @@ class LatentProcess(BaseEstimator):
             "X_train_": task.data.X,
         }
 
+    def _adopt(self, attributes):
+        """Take over fitted attributes, all at once."""
+        vars(self).update(attributes)
+        return self
+
     def log_marginal_likelihood(self, theta: ArrayLike | None = None, eval_gradient: bool = False) -> Any:
         """Return the approximate log evidence: of the fit, or at any theta.
 
