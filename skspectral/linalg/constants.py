@@ -73,7 +73,7 @@ class ConstantTerms:
         return np.einsum("qij,q->ij", self.U, self.solve(np.einsum("qij,ij->q", self.U, V)))
 
     def halves(self):
-        """Return l, r (n, q m) with (l r' + r l')/2 = 1/2 sum_c R_c J T^-1 J'R_c, the part of -P/2 beside -R/2."""
+        """Return l, r (n, q m) with (l r' + r l')/2 = 1/2 sum_c R_c J T^-1 J'R_c, what -P/2 adds to -R/2."""
         right = self.RJ
         left = 0.5 * self.solve(right)
         return tuple(
