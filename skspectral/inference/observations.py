@@ -10,9 +10,6 @@ from ..linalg.softmax_curved import AlikeClasses, contrasts, softmax_curved
 
 __all__ = ["ClassObservations", "LogisticBound", "Observations", "observe"]
 
-# Rounds that make curvature and averaged probabilities agree.
-_AVERAGING_ROUNDS = 4
-
 
 def observe(likelihood, y, weight=None, n_classes=None):
     """Return the observations of targets y (n,) with positive weights (n,).
@@ -93,18 +90,6 @@ class Observations:
         """Return R at the largest curvature there is."""
         return AlikeClasses(prior.curved(self.largest_curvature * self.weight), 1)
 
-    def averaged_curved(self, prior, F):
-        """Return R at the curvature p (1 - p) of probabilities that are averaged over the posterior.
-
-        p is the logistic curve of f/(1 + pi V/8)^1/2, V from the curvature before, first the largest.
-        """
-        curved = self.bounded_curved(prior)
-        for _ in range(_AVERAGING_ROUNDS):
-            shrunk = self.shifted(F) / np.sqrt(1.0 + np.pi / 8.0 * curved.variances())
-            W = self.weight * self.likelihood.conditional_variance(shrunk)
-            curved = AlikeClasses(prior.curved(W), 1)
-        return curved
-
     def curvature_times(self, F, V):
         """Return W V, (n, m)."""
         return (self.weight * self._derivatives(F).curvature)[:, None] * V
@@ -166,10 +151,6 @@ class ClassObservations(Observations):
     def bounded_curved(self, prior):
         """Return R at the largest curvature there is, (I - 11'/C)/2."""
         return AlikeClasses(prior.curved(self.largest_curvature * self.weight), self.n_classes)
-
-    def averaged_curved(self, prior, F):
-        """Return R at the largest curvature: that of averaged probabilities is too small for many classes."""
-        return self.bounded_curved(prior)
 
     def curvature_times(self, F, V):
         """Return W V, (n, C)."""
