@@ -11,7 +11,6 @@ from ..support.exceptions import IndefiniteKernelError
 from ..support.threads import threads_for
 from .descent import minimize_in_box
 from .latent_task import LatentFit
-from .levels import FRACTION, nested_rows
 from .objectives import Evaluation
 from .step_factors import contract_factor
 
@@ -20,6 +19,8 @@ __all__ = ["LatentLearned", "LatentObjective", "approximate_evidence", "learn_la
 # Decrease of -2 log evidence that is not worth another step: on all rows, where they are many, on the way.
 _TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-8, 1e-4, 1e-2
 _MANY = 500
+# Fewest rows of a level; each level has this fraction of the next one's rows.
+_COARSEST, _FRACTION = 150, 0.25
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def _descend(task, start, report):
                 tolerance=_tolerance(task) if level is task else _COARSE_TOLERANCE,
                 report=None if report is None else _at_level(report, len(rows)),
             )
-        x, curvature = descent.x, descent.curvature / FRACTION
+        x, curvature = descent.x, descent.curvature / _FRACTION
         n_evaluations += objective.n_calls
     return _ended(objective, descent.x, descent.value, n_evaluations)
 
@@ -178,10 +179,14 @@ def _tolerance(task):
 
 
 def _levels(task):
-    """Return row indices of each level; all rows alone where the kernel has nothing to learn."""
+    """Return row indices of each level, nested; all rows alone where the kernel has nothing to learn."""
+    sizes = [len(task)]
     if task.is_precomputed or not task.kernel.n_dims:
         return [np.arange(len(task))]
-    return nested_rows(task.data, make_gram(task.kernel))
+    while _FRACTION * sizes[-1] >= _COARSEST:
+        sizes.append(int(_FRACTION * sizes[-1]))
+    order = task.data.shuffled(make_gram(task.kernel))
+    return [np.sort(order[:size]) for size in reversed(sizes)]
 
 
 def _optimise(task, start, optimizer):
