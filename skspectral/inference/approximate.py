@@ -251,7 +251,7 @@ def evidence_bracket(approximation):
     below = bound(prior, given, has_constant=False, start=start)
     if not given.likelihood.is_joint:
         below = variational(prior, given, has_constant=False, start=below, max_iter=_BRACKET_ROUNDS)
-    return below.log_evidence, start.psi
+    return float(below.log_evidence), float(start.psi)
 
 
 def _assembled(prior, observations, mode, curved, has_constant, integrated, *, moves):

@@ -140,6 +140,8 @@ class SpectralGPClassifier(ClassifierMixin, LatentProcess):
     (2, 3)
     """
 
+    _bracket: tuple[float, float] | None
+
     _parameter_constraints: dict = {
         **LatentProcess._parameter_constraints,
         "approximation": [StrOptions(set(_APPROXIMATIONS))],
@@ -246,7 +248,7 @@ class SpectralGPClassifier(ClassifierMixin, LatentProcess):
         return _APPROXIMATIONS[self.approximation]
 
     @property
-    def evidence_bounds_(self):
+    def evidence_bounds_(self) -> tuple[float, float]:
         """Certified lower and upper bound on the log evidence given `intercept_`, found when first asked."""
         if "_latent" not in vars(self):
             raise AttributeError(f"This {type(self).__name__} is not fitted yet: evidence_bounds_ needs fit.")
