@@ -1,6 +1,7 @@
 """Learning kernel, signal variance and likelihood by an approximate evidence, from few rows to all."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -9,7 +10,7 @@ from ..kernels.algebra import contract
 from ..kernels.gram import make_gram
 from ..support.exceptions import IndefiniteKernelError
 from ..support.threads import threads_for
-from .descent import minimize_in_box
+from .exploration import Explorer
 from .latent_task import LatentFit
 from .objectives import Evaluation
 from .step_factors import contract_factor
@@ -153,25 +154,29 @@ def learn_latent(task, *, optimizer=None, n_restarts=0, random_state=None, repor
 
 
 def _descend(task, start, report):
-    """Return where the descent ends that starts on few rows."""
-    x, curvature, n_evaluations = start, None, 0
+    """Return where exploring few rows leads, settled on all of them."""
+    ends, n_before, n_evaluations = None, None, 0
     for rows in _levels(task):
         level = task if len(rows) == len(task) else task.subset(rows)
         if not level.has_all_classes:
             continue
         objective = LatentObjective(level)
+        explorer = Explorer(objective, *task.bounds.T, _at_level(report, len(rows)))
         with threads_for(len(rows)):
-            descent = minimize_in_box(
-                objective,
-                x,
-                *task.bounds.T,
-                curvature=curvature,
-                tolerance=_tolerance(task) if level is task else _COARSE_TOLERANCE,
-                report=None if report is None else _at_level(report, len(rows)),
-            )
-        x, curvature = descent.x, descent.curvature / _FRACTION
-        n_evaluations += objective.n_calls
-    return _ended(objective, descent.x, descent.value, n_evaluations)
+            ends = _found(explorer, ends, start, len(rows), n_before)
+            if level is task:
+                best = ends[0]
+                end = explorer.descend(best.x, curvature=best.curvature, tolerance=_tolerance(task))
+        n_before, n_evaluations = len(rows), n_evaluations + objective.n_calls
+    return _ended(objective, end.x, end.value, n_evaluations)
+
+
+def _found(explorer, coarser, start, n_rows, n_before):
+    """Return the best ends of a level: by exploring, or from those of a coarser level."""
+    if coarser is None:
+        return explorer.explore([start], _COARSE_TOLERANCE)
+    starts = [(end.x, end.curvature * (n_rows / n_before)) for end in coarser]
+    return explorer.compare(starts, _COARSE_TOLERANCE)
 
 
 def _tolerance(task):
@@ -206,7 +211,4 @@ def _ended(objective, x, value, n_evaluations):
 
 
 def _at_level(report, n_rows):
-    def report_step(step, variables, evaluation):
-        report(n_rows, step, variables, evaluation)
-
-    return report_step
+    return None if report is None else partial(report, n_rows)

@@ -253,8 +253,11 @@ class SpectralGPClassifier(ClassifierMixin, LatentProcess):
         if "_latent" not in vars(self):
             raise AttributeError(f"This {type(self).__name__} is not fitted yet: evidence_bounds_ needs fit.")
         if self._bracket is None:
-            self._bracket = evidence_bracket(self._latent.fit.approximation)
+            self._bracket = self._found_bracket()
         return self._bracket
+
+    def _found_bracket(self):
+        return evidence_bracket(self._latent.fit.approximation)
 
     def decision_function(self, X: Objects) -> FloatArray:
         """Return latent means.
