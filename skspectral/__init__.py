@@ -38,6 +38,7 @@ from importlib.metadata import version
 from .datasets import load_motorcycle
 from .displays import (
     CalibrationDisplay,
+    CorrelationDisplay,
     EvidenceDisplay,
     EvidenceSurfaceDisplay,
     KernelSearchDisplay,
@@ -45,6 +46,7 @@ from .displays import (
     SpectrumDisplay,
 )
 from .inference.averaging import VariancePosterior
+from .inference.covariances import CovarianceResult
 from .inference.tuning import TuningResult
 from .inference.uncertainty import VarianceUncertainty
 from .linalg.spectrum import Spectrum
@@ -62,6 +64,7 @@ from .metrics import (
     neg_mean_standardized_log_loss,
 )
 from .models.classifier import SpectralGPClassifier
+from .models.correlation_methods import OutputCorrelations
 from .models.gaussian_process import SpectralGPRegressor
 from .models.generalized import GeneralizedGPRegressor
 from .models.kernel_ridge import SpectralKernelRidge
@@ -80,6 +83,8 @@ __version__ = version("skspectral")
 
 __all__ = [
     "CalibrationDisplay",
+    "CorrelationDisplay",
+    "CovarianceResult",
     "DegenerateCriterionWarning",
     "EvidenceDisplay",
     "EvidenceSurfaceDisplay",
@@ -91,6 +96,7 @@ __all__ = [
     "KernelSearchCV",
     "KernelSearchDisplay",
     "LowRankWarning",
+    "OutputCorrelations",
     "PredictionBandDisplay",
     "RankDeficientBasisWarning",
     "SpectralGPClassifier",

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skspectral import Spectrum
-from skspectral.criteria import CRITERIA, profile
+from skspectral.criteria import CRITERIA, Box, profile, profile_at_one
 from skspectral.criteria.evidence import evidence_gradient, evidence_hessian, neg_two_log_evidence
+from skspectral.criteria.form import Terms
 from skspectral.criteria.posterior import posterior_gradient, posterior_hessian, posterior_score
 
 NAMES = sorted(CRITERIA)
@@ -271,3 +272,23 @@ def test_a_surface_of_many_blocks_is_in_its_order(entries, monkeypatch):
     ):
         alone = np.concatenate([function(rotated, noise[[k]], signal[[k]]) for k in range(57)])
         assert np.allclose(function(rotated, noise, signal), alone, rtol=1e-10)
+
+
+@pytest.mark.parametrize("g", [1e-8, 0.3, 50.0])
+@pytest.mark.parametrize("A", [1e-3, 0.7, 400.0])
+@pytest.mark.parametrize(
+    "bounds", [None, (0.0, np.inf, 0.0, np.inf), (1e-9, 0.5, 0.0, 1e3), (0.0, 100.0, 0.4, 1e9)]
+)
+def test_the_profile_at_one_point_is_that_of_arrays(g, A, bounds):
+    n, A1, H, H1 = 17, 0.4 * A, 3.1, -2.2
+    terms = Terms(n, *(np.full((1, 1), value) for value in (A, A1, 0.0, H, H1, 0.0)))
+    box = None if bounds is None else Box(*(np.array([bound]) for bound in bounds))
+    expected = profile(terms, np.full((1, 1), np.log(g)), box)
+    f, f1, b = profile_at_one(n, A, A1, H, H1, g, box)
+    assert f == pytest.approx(expected.f[0, 0], rel=1e-12)
+    assert f1 == pytest.approx(expected.f1[0, 0], rel=1e-12)
+    assert b == pytest.approx(expected.noise_var[0, 0], rel=1e-12)
+
+
+def test_the_profile_at_one_point_is_infinite_where_nothing_is_left():
+    assert profile_at_one(17, 0.0, 0.0, 1.0, 1.0, 0.5)[0] == np.inf

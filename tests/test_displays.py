@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skspectral import (
     CalibrationDisplay,
+    CorrelationDisplay,
     EvidenceDisplay,
     EvidenceSurfaceDisplay,
     KernelSearchCV,
@@ -533,3 +534,40 @@ def test_importing_displays_does_not_import_matplotlib():
     code = "import sys; from skspectral import displays; print('matplotlib' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
+
+
+def test_correlations_of_signals_stand_above_and_of_noise_below_the_diagonal(three_outputs, tmp_path):
+    X, Y = three_outputs.X_train_, three_outputs.y_train_
+    gp = SpectralGPRegressor(RBF(1.0), outputs="correlated", optimizer=None).fit(X, Y)
+    display = CorrelationDisplay.from_estimator(gp, names=["a", "b", "c"])
+    correlations = gp.output_correlations()
+    shown = display.ax_.images[0].get_array()
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        signal, noise = correlations.signal[i, j], correlations.noise[i, j]
+        if np.isfinite(signal):
+            assert shown[i, j] == signal
+            assert display.text_[i, j].get_text().startswith(f"{signal:.2f}\n± ")
+        assert shown[j, i] == noise
+        assert display.text_[j, i].get_text() == f"{noise:.2f}\n± {correlations.noise_se[i, j]:.2f}"
+    assert display.text_[0, 0] is None
+    assert [label.get_text() for label in display.ax_.get_xticklabels()] == ["a", "b", "c"]
+    display.figure_.savefig(tmp_path / "correlation.png")
+
+
+def test_correlations_need_a_model_that_has_them(three_outputs):
+    with pytest.raises(ValueError, match="outputs='correlated'"):
+        CorrelationDisplay.from_estimator(three_outputs)
+    with pytest.raises(TypeError, match="LinearRegression has none"):
+        CorrelationDisplay.from_estimator(LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0]))
+    X, Y = three_outputs.X_train_, three_outputs.y_train_
+    gp = SpectralGPRegressor(RBF(1.0), outputs="correlated", optimizer=None).fit(X, Y)
+    with pytest.raises(ValueError, match=r"2 entries, but the model has 3"):
+        CorrelationDisplay.from_estimator(gp, names=["a", "b"])
+
+
+def test_the_spectrum_of_targets_with_holes_is_refused(three_outputs):
+    Y = three_outputs.y_train_.copy()
+    Y[0, 0] = np.nan
+    gp = SpectralGPRegressor(RBF(1.0), optimizer=None).fit(three_outputs.X_train_, Y)
+    with pytest.raises(ValueError, match="missing entries"):
+        SpectrumDisplay.from_estimator(gp)

@@ -42,7 +42,7 @@ results are (k, m).
 """
 
 from .evidence import evidence_sensitivity, evidence_terms
-from .form import Box, Criterion, profile, value_at
+from .form import Box, Criterion, profile, profile_at_one, value_at
 from .gcv import gcv_sensitivity, gcv_terms
 from .leave_one_out import (
     UNDETERMINED,
@@ -53,7 +53,7 @@ from .leave_one_out import (
 )
 from .posterior import posterior_sensitivity, posterior_terms
 
-__all__ = ["CRITERIA", "UNDETERMINED", "Box", "Criterion", "profile", "value_at"]
+__all__ = ["CRITERIA", "UNDETERMINED", "Box", "Criterion", "profile", "profile_at_one", "value_at"]
 
 CRITERIA = {
     c.name: c

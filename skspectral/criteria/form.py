@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from math import inf, log
 
 import numpy as np
 from scipy.special import xlogy
@@ -17,6 +18,7 @@ __all__ = [
     "in_blocks",
     "outer_sum",
     "profile",
+    "profile_at_one",
     "shrinkage",
     "value_at",
 ]
@@ -72,7 +74,7 @@ class Criterion:
         """Return the `Terms` at x, evaluated in blocks that fit in cache."""
         x = np.asarray(x, dtype=np.float64)
         entries = rotated.s.size * (rotated.n_outputs if self.needs_rows else x.shape[1])
-        rows = max(1, _BLOCK_ENTRIES // entries)
+        rows = max(1, _BLOCK_ENTRIES // max(entries, 1))
         if len(x) <= rows:
             return self.terms(rotated, x)
         parts = [self.terms(rotated, x[i : i + rows]) for i in range(0, len(x), rows)]
@@ -159,6 +161,25 @@ def profile(terms, x, box=None):
     f1 = n * L1 + (A1 - A * L1) / b + terms.H1
     f2 = n * L2 + (A2 - 2.0 * A1 * L1 + A * (L1**2 - L2)) / b + terms.H2
     return Profile(f, f1, f2, b)
+
+
+def profile_at_one(n, A, A1, H, H1, g, box=None):
+    """Return f, f' and the noise variance at a single noise ratio g of one output, from numbers.
+
+    The same as `profile`, for steps that are so many that arrays of one entry would be seen. f is infinite
+    where rounding has left nothing of A.
+    """
+    if not A > 0:
+        return inf, 0.0, 0.0
+    b, L1 = A / max(n, 1), A1 / A
+    if box is not None:
+        lower = max(box.noise_min[0], g * box.signal_min[0])
+        upper = min(box.noise_max[0], g * box.signal_max[0])
+        if b < lower:
+            b, L1 = lower, float(g * box.signal_min[0] > box.noise_min[0])
+        elif b > upper:
+            b, L1 = upper, float(g * box.signal_max[0] < box.noise_max[0])
+    return n * log(b) + A / b - n + H, n * L1 + (A1 - A * L1) / b + H1, b
 
 
 def value_at(terms, b):

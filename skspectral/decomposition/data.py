@@ -20,7 +20,7 @@ class Data:
     X : ndarray or sparse matrix of n rows
         Inputs, or the kernel matrix where it is given.
     Y : ndarray of shape (n, m)
-        Targets.
+        Targets; NaN where an output was not observed.
     weight : ndarray of shape (n,) or None
         Relative precisions; 0 means that a row is absent, None that all weights are 1.
     basis : ndarray of shape (n, functions) or None
@@ -40,6 +40,32 @@ class Data:
     def __len__(self):
         return len(self.Y)
 
+    @cached_property
+    def observed(self):
+        """Which outputs were observed in which rows, (n, m)."""
+        return ~np.isnan(self.Y)
+
+    @property
+    def has_holes(self):
+        """Whether an output was not observed in some row."""
+        return not self.observed.all()
+
+    def by_pattern(self):
+        """Return (outputs, rows) of all outputs that were observed in the same rows of positive weight.
+
+        Rows where they were not observed have weight 0, and outputs that were never observed are left out.
+        """
+        seen = self.observed & self.present[:, None]
+        patterns, which = np.unique(seen, axis=1, return_inverse=True)
+        groups = [np.flatnonzero(which.ravel() == i) for i in range(patterns.shape[1])]
+        groups = sorted((group for group in groups if seen[:, group[0]].any()), key=lambda group: group[0])
+        return [(outputs, self._of_pattern(outputs, seen[:, outputs[0]])) for outputs in groups]
+
+    def _of_pattern(self, outputs, seen):
+        Y = np.where(seen[:, None], self.Y[:, outputs], 0.0)
+        weight = seen.astype(np.float64) if self.weight is None else np.where(seen, self.weight, 0.0)
+        return replace(self, Y=Y, weight=None if seen.all() and self.weight is None else weight)
+
     @property
     def n_outputs(self):
         """Number of outputs m."""
@@ -57,7 +83,8 @@ class Data:
 
     def shuffled(self, gram):
         """Return indices of the rows in an order that looks random and depends on their content alone."""
-        Y = self.Y - self.Y.mean(axis=0)
+        Y = np.where(self.observed, self.Y, 0.0)
+        Y = np.where(self.observed, Y - Y.sum(axis=0) / np.maximum(self.observed.sum(axis=0), 1), 0.0)
         size = np.abs(Y).max(axis=0)
         Y = (Y / np.where(size > 0, size, 1.0)).sum(axis=1)
         return np.argsort(np.mod(gram.fingerprint(self.X) + scattered(Y), 1.0), kind="stable")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..criteria import CRITERIA, Criterion
+from ..inference.correlated import solve_correlated
 from ..inference.solution import Solution, solve, solve_fixed
 from ..inference.variances import VarianceBounds, VariancePrior
 from ..linalg.factors import FeatureMap, InputFeatures, pivoted_cholesky
@@ -68,11 +69,14 @@ class Decomposition:
     certified: Certified | None = None
 
     def bounds(self, solution):
-        """Return lower and upper bounds (m,) on the exact log evidence at a solution's variances."""
+        """Return lower and upper bounds (m,) on the exact log evidence at a solution's variances.
+
+        (1,) for correlated outputs, which have an evidence only together.
+        """
         known = self.certified
         if known is not None and _same_variances(known.solution, solution):
             return known.lower, known.upper
-        return evidence_bounds(solution, self.tau)
+        return tuple(solution.joined(bound) for bound in evidence_bounds(solution.in_basis, self.tau))
 
     @property
     def rank(self):
@@ -108,6 +112,8 @@ class Problem:
         Noise ratios where they are given; None has them tuned.
     shared : bool
         Whether all outputs share one noise ratio.
+    correlated : bool
+        Whether outputs have covariances between them.
     report : callable or None
         Is told of progress, see `support.progress`.
     """
@@ -119,20 +125,23 @@ class Problem:
     prior: VariancePrior | None = None
     noise_ratio: np.ndarray | None = None
     shared: bool = False
+    correlated: bool = False
     report: object = None
 
     def solution(self, decomposition):
         """Return the solution of a decomposition: the one it was certified with, if that is the same."""
-        if decomposition.certified is not None and self._is_by_evidence:
+        if decomposition.certified is not None and self._is_by_evidence and not self.correlated:
             return decomposition.certified.solution
         rotated = decomposition.spectrum.rotate(self.data.Y)
+        if self.correlated:
+            return solve_correlated(rotated)
         if self.noise_ratio is not None:
             return solve_fixed(rotated, self.criterion, self.noise_ratio)
         return solve(rotated, self.criterion, self.bounds, shared=self.shared, prior=self.prior)
 
     def by_evidence(self):
         """Return the problem that certificates are about: each output's evidence at given or tuned ratios."""
-        return replace(self, criterion=CRITERIA["evidence"], prior=None, shared=False)
+        return replace(self, criterion=CRITERIA["evidence"], prior=None, shared=False, correlated=False)
 
     @property
     def _is_by_evidence(self):

@@ -6,6 +6,7 @@ imported when something is drawn, not before.
 """
 
 from .calibration import CalibrationDisplay
+from .correlation import CorrelationDisplay
 from .evidence import EvidenceDisplay
 from .kernel_search import KernelSearchDisplay
 from .prediction_band import PredictionBandDisplay
@@ -14,6 +15,7 @@ from .surface import EvidenceSurfaceDisplay
 
 __all__ = [
     "CalibrationDisplay",
+    "CorrelationDisplay",
     "EvidenceDisplay",
     "EvidenceSurfaceDisplay",
     "KernelSearchDisplay",

@@ -58,6 +58,11 @@ def rotated_targets(model, y=None):
             f"y has shape {np.shape(y)}, but the model was fitted on {rows} rows and {n_outputs(model)} "
             "output(s). Pass the y of fit."
         )
+    if np.isnan(Y).any():
+        raise ValueError(
+            "y has missing entries (NaN), so that its outputs need not share one decomposition. Fit a model "
+            "of a single output to its own rows to see its spectrum."
+        )
     return model.spectrum_.rotate(Y)
 
 

@@ -4,6 +4,9 @@
 tuning       global minimisation of smooth functions of one variable, many at once
 variances    bounds and priors of the two variances
 solution     `tune`, `solve`: the variances of every output, and the coefficients that follow
+covariances  minimisation over two covariance matrices, of signals and of noise
+correlated   covariances between outputs from one decomposition: independent outputs in another basis
+entries      the same where outputs have holes, from one dense system of the observed entries
 uncertainty  standard errors and profile-likelihood intervals of the variances
 averaging    predictions averaged over the variances
 observations targets under any likelihood, as functions of latent values

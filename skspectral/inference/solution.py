@@ -103,6 +103,18 @@ class Solution(Tuned):
         variance = np.divide(self.noise_var, R_diag * w**2, out=zeros, where=present)
         return rotated.targets() - residual, variance, absent
 
+    def draw(self, geometry, include_noise, n_samples, rng):
+        """Return draws around the mean from the joint distribution of new points, (n_new, m, n_samples)."""
+        covariance = self.predictive_variance(*geometry)
+        if include_noise:
+            covariance = covariance + self.noise_var * np.eye(len(covariance))[..., None]
+        zero = np.zeros(len(covariance))
+        draws = [
+            rng.multivariate_normal(zero, covariance[..., j], n_samples, check_valid="ignore").T
+            for j in range(covariance.shape[-1])
+        ]
+        return np.stack(draws, axis=1)
+
     def _check_determined(self, absent):
         """Refuse rows that no other row says anything about."""
         if (self.spectrum.freedom[~absent] <= UNDETERMINED).any():

@@ -48,6 +48,19 @@ class Tuned:
         return self.rotated.s[:-1]
 
     @property
+    def in_basis(self):
+        """The same model in the basis in which its outputs are independent: this one."""
+        return self
+
+    def joined(self, log_densities):
+        """Return log densities of the outputs, given those in the basis: the same."""
+        return log_densities
+
+    def targets_in_basis(self, Z):
+        """Return standardised targets (n, m) in that basis, standardised by its scale."""
+        return Z
+
+    @property
     def log_evidence(self):
         """Log (restricted) evidence of the reported variances, (m,)."""
         return _value_at_variances(self.rotated, CRITERIA["evidence"], self.noise_ratio, self.noise_var)

@@ -22,8 +22,8 @@ _TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-8, 1e-4, 1e-2
 _MANY = 500
 # Fewest rows of a level; each level has this fraction of the next one's rows.
 _COARSEST, _FRACTION = 150, 0.25
-# Distances, in log units: from a bound, at which a variable counts as being there, and from its start, to which
-# it is then brought back, since more rows may see an effect of an input that few rows do not.
+# Distances, in log units: from a bound, at which a variable counts as being there, and from its start, to
+# which it is then brought back, since more rows may see an effect of an input that few rows do not.
 _AT_BOUND, _IN_SIGHT = float(np.log(3.0)), float(np.log(20.0))
 
 

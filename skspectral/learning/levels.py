@@ -17,7 +17,7 @@ from ..inference.solution import Solution
 from ..kernels.parts import parameter_names
 from ..support.threads import threads_for
 from .exploration import Explorer
-from .objectives import SpectralObjective, make_objective
+from .patterns import objective_of
 from .user_path import follow_user_path
 
 __all__ = ["Learned", "learn", "learn_from_starts", "learn_with"]
@@ -56,6 +56,8 @@ class Learned:
 
     def is_of(self, task):
         """Return whether decomposition and solution are those of all rows and outputs of a task."""
+        if task.data.has_holes:
+            return False
         rotated = self.solution.rotated
         all_rows, greedy = len(rotated.rows) == len(task), task.plan.route(len(task)) is Route.GREEDY
         return all_rows and not greedy and rotated.n_outputs == task.data.n_outputs
@@ -114,9 +116,7 @@ def learn(task, theta, bounds, *, report=None):
         level = task if halvings == 0 else task.subset(rows).of_varying_outputs()
         if level is not None:  # these rows have something to learn from
             with threads_for(len(rows)):
-                objective = make_objective(
-                    level, task.is_single, None if found is None else found.noise_ratio
-                )
+                objective = objective_of(level, task.is_single, None if found is None else found.noise_ratio)
                 explorer = Explorer(objective, *objective.box(bounds), _at_level(report, objective))
                 found = _found(explorer, found, theta, halvings == 0)
                 n_calls += objective.n_calls
@@ -141,7 +141,8 @@ class _Found:
     def noise_ratio(self):
         """Smallest noise ratio of all outputs."""
         noise, signal = self.best.evaluation.variances
-        return np.min(noise / signal)
+        with np.errstate(divide="ignore"):  # an output may have no signal
+            return np.min(noise / signal)
 
 
 def _found(explorer, coarser, theta, is_last):
@@ -171,12 +172,12 @@ def _settled(explorer, found):
     objective.n_calls, best = 0, found.best
     best = explorer.descend(best.x, curvature=best.curvature, tolerance=tolerance)
     for _ in range(_MAX_ROUNDS):
-        end = _globally(objective, objective.theta(best.x))
+        end = _globally(objective, best)
         if end.value >= best.value - best.evaluation.off_by:
             return best, end
         again = objective.at(end.theta, end.solution)
         best = explorer.descend(again, curvature=best.curvature, tolerance=tolerance)
-    return best, _globally(objective, objective.theta(best.x))
+    return best, _globally(objective, best)
 
 
 def _tolerance(task):
@@ -185,24 +186,30 @@ def _tolerance(task):
     return _TOLERANCE_OF_MANY if is_rough else _TOLERANCE
 
 
-def _globally(objective, theta):
-    """Return what is learned if it ends at theta, with the variances found by a global search."""
-    objective.n_calls += 1
-    decomposition, solution = objective.task.solve(theta)
+def _globally(objective, descent):
+    """Return what is learned if it ends where a descent did, with variances found by a global search."""
+    theta, without_factor = objective.theta(descent.x), descent.evaluation.rank is None
+    return _learned(objective, theta, without_factor)
+
+
+def _learned(objective, theta, without_factor=False):
+    """Return what is learned if it ends at theta."""
+    objective.n_calls += objective.task.n_matrices
+    decomposition, solution = objective.task.solve(theta, without_factor=without_factor)
     value = objective.task.objective(theta, solution)
     return Learned(theta, value, decomposition, solution, objective.n_calls)
 
 
 def learn_with(optimizer, task, theta, bounds):
     """Minimise by a callable with scikit-learn's signature, which sees half of F, a -log density."""
-    objective = SpectralObjective(task)
+    objective = objective_of(task, False)
 
     def obj_func(theta, eval_gradient=True):
         at_theta = objective(np.asarray(theta, dtype=np.float64))
         return (0.5 * at_theta.value, 0.5 * at_theta.gradient) if eval_gradient else 0.5 * at_theta.value
 
     theta, value = optimizer(obj_func, theta, bounds=bounds)
-    end = _globally(objective, np.asarray(theta, dtype=np.float64))
+    end = _learned(objective, np.asarray(theta, dtype=np.float64))
     return replace(end, value=2.0 * float(value))
 
 

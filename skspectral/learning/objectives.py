@@ -21,9 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..criteria import profile
-from ..criteria.form import Terms
-from ..inference.tuned import tune
+from ..criteria import profile_at_one
 from ..inference.variances import finite_ratio, resolvable_ratios
 from ..kernels.algebra import contract
 from ..kernels.attached import Pairs, attach
@@ -43,6 +41,8 @@ _LARGEST_SHARE_OF_CHOLESKY, _LARGEST_SHARE_OF_SPECTRUM = 0.3, 0.6
 _GRAM_ROUNDING = 100.0
 # Noise ratios, relative to the mean variance of K, between which a descent in x has a slope to follow.
 _SLOPED = (1e-5, 1e3)
+# Distance of x below which two starts are one.
+_SAME_START = 1.0
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class SpectralObjective:
             if self._smallest_g is None and self._factors.by_force:
                 # nothing is known yet of the noise, which says how exact a factor must be
                 self.n_calls += 1
-                self._smallest_g = self.task.solve(theta)[1].noise_ratio.min()
+                self._smallest_g = self.task.solve(theta)[1].in_basis.noise_ratio.min()
             factor = self._factors.at(theta, self._smallest_g)
             if factor is not None:
                 with threads_for(len(self.task), factor.rank):
@@ -130,7 +130,7 @@ class SpectralObjective:
 
     def _from_matrix(self, kernel, theta):
         solution = self.task.solve_matrix(theta)
-        self._smallest_g = solution.noise_ratio.min()
+        self._smallest_g = solution.in_basis.noise_ratio.min()
         value, G = solution.objective_and_sensitivity(self.task.criterion)
         slope = contract(kernel, G, self.task.data.X)
         return Evaluation(*self.task.with_prior(theta, value, slope), _variances(solution))
@@ -138,9 +138,11 @@ class SpectralObjective:
     def _from_factor(self, kernel, theta, factor):
         task, targets = self.task, self._factors
         terms = FactorTerms(factor, targets.rows, targets.Z)
-        tuned = tune(terms.rotated(targets.scale), task.criterion, task.bounds)
-        g, b = tuned.noise_ratio, tuned.noise_var / targets.scale**2
+        tuned = task.tune(terms, targets.scale)
+        alone = tuned.in_basis
+        g, b = alone.noise_ratio, alone.noise_var / alone.rotated.scale**2
         self._smallest_g = g.min()
+        terms = terms.with_targets(tuned.targets_in_basis(targets.Z))
         B_inv, residual = terms.several(g)
         G = terms.sensitivity(B_inv, residual, 1.0 / (g * b))
         slope = contract_factor(kernel, G, task.data.X, factor)
@@ -178,7 +180,9 @@ class ResolventObjective:
         self.n_calls += 1
         points = [self.at(theta, self.task.solve(theta)[1])]
         ratio = self.task.given_ratio
-        return points if ratio is None else [*points, self.with_ratio(theta, ratio)]
+        if ratio is None or abs(np.log(ratio) - points[0][-1]) < _SAME_START:
+            return points
+        return [*points, self.with_ratio(theta, ratio)]
 
     def with_ratio(self, theta, noise_ratio):
         """Return (theta, x) at a noise ratio."""
@@ -208,47 +212,45 @@ class ResolventObjective:
         """Return the `Evaluation` at (theta, x)."""
         self.n_calls += 1
         theta, x = variables[:-1], variables[-1]
-        g = np.exp(x)
+        g = float(np.exp(x))
         try:
             factor = self._factors.at(theta, g)
             if factor is None:
-                at_x, slope = self._from_resolvent(theta, x, g)
+                f, f1, b, slope = self._from_resolvent(theta, g)
             else:
-                at_x, slope = self._from_factor(theta, x, g, factor)
+                f, f1, b, slope = self._from_factor(theta, g, factor)
         except IndefiniteKernelError:
             return Evaluation.undefined(variables)
-        noise_var = at_x.noise_var[0] * self._factors.scale**2
-        if not np.isfinite(at_x.f[0, 0]):
+        if not np.isfinite(f):
             return Evaluation.undefined(variables)
-        value, slope = self.task.with_prior(theta, at_x.f[0, 0], slope)
-        gradient, variances = np.append(slope, at_x.f1[0, 0]), (noise_var, finite_ratio(noise_var, g))
+        value, slope = self.task.with_prior(theta, f, slope)
+        noise_var = b * self._factors.scale**2
+        gradient, variances = np.append(slope, f1), (noise_var, finite_ratio(noise_var, g))
         if factor is None:
             return Evaluation(value, gradient, variances)
         return Evaluation(value, gradient, variances, factor.rank, _OFF_BY_OF_FACTORS)
 
-    def _from_resolvent(self, theta, x, g):
-        """Return the profile at (theta, x) and the slope by theta, from a Cholesky of K + gI."""
+    def _from_resolvent(self, theta, g):
+        """Return f, its slope by x, the noise variance and the slope by theta, from a Cholesky of K + gI."""
         rows, values = self._factors.rows, self._kernel.at(theta)
         resolvent = Resolvent.from_gram(values.K.matrix(len(rows)), rows, g)
         *terms, dual = resolvent.evidence_terms(self._factors.Z[:, 0])
-        at_x = self._profile(x, *terms)
-        G = resolvent.sensitivity(dual, g / at_x.noise_var[0, 0])
-        return at_x, values.contract(Pairs.of_triangle(rows.unweighted_sensitivity(G)))
+        f, f1, b = self._profile(g, *terms)
+        G = resolvent.sensitivity(dual, g / (b or np.inf))
+        return f, f1, b, values.contract(Pairs.of_triangle(rows.unweighted_sensitivity(G)))
 
-    def _from_factor(self, theta, x, g, factor):
+    def _from_factor(self, theta, g, factor):
         """Return the same from a factor of K."""
         kernel = self.task.kernel_at(theta)
         with threads_for(len(self.task), factor.rank):
             terms = FactorTerms(factor, self._factors.rows, self._factors.Z)
             *values, B_inv, residual = terms.at(g)
-            at_x = self._profile(x, *values)
-            G = terms.sensitivity(B_inv, residual, 1.0 / (g * at_x.noise_var[0]))
-            return at_x, contract_factor(kernel, G, self.task.data.X, factor)
+            f, f1, b = self._profile(g, *values)
+            G = terms.sensitivity(B_inv, residual, np.array([1.0 / (g * (b or np.inf))]))
+            return f, f1, b, contract_factor(kernel, G, self.task.data.X, factor)
 
-    def _profile(self, x, A, A1, H, H1):
-        n = self._factors.rows.n_free
-        terms = Terms(n, *(np.full((1, 1), value) for value in (A, A1, 0.0, H, H1, 0.0)))
-        return profile(terms, np.full((1, 1), x), self._limits)
+    def _profile(self, g, A, A1, H, H1):
+        return profile_at_one(self._factors.rows.n_free, A, A1, H, H1, g, self._limits)
 
 
 def _variances(tuned):
@@ -271,7 +273,7 @@ def profiled_evidence(task, theta, eval_gradient):
     if not eval_gradient:
         return value
     if by_factor:
-        varying, noise_ratio = task.of_varying_outputs(), solution.noise_ratio.min()
+        varying, noise_ratio = task.of_varying_outputs(), solution.in_basis.noise_ratio.min()
         if varying is None:
             return value, np.zeros_like(theta)
         return value, -0.5 * SpectralObjective(varying, noise_ratio)(theta).gradient

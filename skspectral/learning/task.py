@@ -8,7 +8,9 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..criteria import Criterion
 from ..decomposition.data import Data
 from ..decomposition.decompose import Problem, decompose, decompose_matrix
-from ..decomposition.plan import Plan
+from ..decomposition.plan import Plan, Route
+from ..inference.correlated import tune_correlated
+from ..inference.tuned import tune
 from ..inference.variances import VarianceBounds, VariancePrior
 from ..kernels.gram import make_gram
 from ..kernels.parts import split_kernel
@@ -39,6 +41,8 @@ class Task:
     plan : Plan
         How kernel matrices are decomposed. Only "exact" keeps steps from using factors of K that are exact to
         tolerance.
+    correlated : bool
+        Whether outputs have covariances between them.
     report : callable or None
         Is told of the progress of decompositions, see `support.progress`.
     """
@@ -51,10 +55,16 @@ class Task:
     theta_prior: object = None
     given: Kernel | None = None
     plan: Plan = field(default_factory=Plan)
+    correlated: bool = False
     report: object = None
 
     def __len__(self):
         return len(self.data)
+
+    @property
+    def n_matrices(self):
+        """How many kernel matrices stand behind a solution."""
+        return 1
 
     def subset(self, keep):
         """Return the task of some of the rows."""
@@ -90,13 +100,33 @@ class Task:
     def problem(self, theta=None):
         """Return what is decomposed and solved at theta, or at the kernel's own parameters."""
         gram = make_gram(self.kernel if theta is None else self.kernel_at(theta))
-        prior = self.variance_prior
-        return Problem(gram, self.data, self.criterion, self.bounds, prior, report=self.report)
+        return Problem(
+            gram,
+            self.data,
+            self.criterion,
+            self.bounds,
+            self.variance_prior,
+            correlated=self.correlated,
+            report=self.report,
+        )
 
-    def solve(self, theta):
-        """Return the decomposition at theta by the plan's route, and its solution."""
+    def tune(self, terms, scale):
+        """Return tuned variances or covariances from a factor's terms and the scale of the targets."""
+        rotated = terms.rotated(scale)
+        if self.correlated:
+            return tune_correlated(rotated, terms.null_root())
+        return tune(rotated, self.criterion, self.bounds)
+
+    def solve(self, theta, *, without_factor=False):
+        """Return the decomposition at theta by the plan's route, and its solution.
+
+        `without_factor` says that the steps of learning found no factor small enough: the plan need not look.
+        """
         problem = self.problem(theta)
-        decomposition = decompose(problem, self.plan)
+        if without_factor and self.plan.route(len(self)) is Route.CERTIFIED_OR_EXACT:
+            decomposition = decompose_matrix(problem.gram, self.data)
+        else:
+            decomposition = decompose(problem, self.plan)
         return decomposition, problem.solution(decomposition)
 
     def solve_matrix(self, theta):

@@ -25,8 +25,8 @@ _JITTER = 1e-10
 def follow_user_path(task):
     """Return the end as (theta of the core kernel, noise ratio), and the number of factorisations.
 
-    The end is None where the path is not followed: on many rows or weighted ones, for several outputs or other
-    criteria, where nothing but one length is learned, or without a noise level to start from.
+    The end is None where the path is not followed: on many rows or weighted ones, for several outputs or
+    other criteria, where nothing but one length is learned, or without a noise level to start from.
     """
     if not _is_followed(task):
         return None, 0

@@ -1,9 +1,10 @@
 """The evidence and its derivatives from a factor of K, for the steps of kernel learning."""
 
+from copy import copy
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from ..support.exceptions import IndefiniteKernelError
 from .moments import FeatureSpectrum
@@ -56,6 +57,19 @@ class FactorTerms:
     def rotated(self, scale):
         """Return a `Rotated` for tuning by the evidence."""
         return self.spectrum.rotate(self.PhiZ, (self.Z**2).sum(axis=0), scale)
+
+    def null_root(self):
+        """Return rows with the inner products of what the factor does not reach of the targets, (m, m)."""
+        spectrum = self.spectrum
+        y_tilde = spectrum.V.T @ self.PhiZ / np.sqrt(spectrum.s)[:, None]
+        size, V = eigh(self.Z.T @ self.Z - y_tilde.T @ y_tilde)
+        return (V * np.sqrt(np.maximum(size, 0.0))).T
+
+    def with_targets(self, Z):
+        """Return the same factor with other targets."""
+        other = copy(self)
+        other.Z, other.PhiZ = Z, self.Phi.T @ Z
+        return other
 
     def several(self, g):
         """Return sum_m B_m^-1 and the residuals v_m y_m of outputs with noise ratios g (m,)."""

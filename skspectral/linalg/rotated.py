@@ -90,3 +90,24 @@ class Rotated:
             y_tilde=self.y_tilde[:, outputs],
             scale=self.scale[outputs],
         )
+
+    def mixed(self, M, null_residual):
+        """Return the outputs Y M' for M of shape (k, m), in the units of these products.
+
+        Parameters
+        ----------
+        M : ndarray of shape (k, m)
+            Coefficients in the units of y.
+        null_residual : ndarray of shape (rows, m) or (1, 1)
+            Standardised targets outside the eigenvectors, or any rows with the same inner products.
+        """
+        mixing = (M * self.scale).T
+        y_tilde = self.y_tilde @ mixing
+        null = null_residual if null_residual.shape[1] != self.n_outputs else null_residual @ mixing
+        null_energy = np.broadcast_to((null**2).sum(axis=0), len(M))
+        return replace(
+            self,
+            energy=np.concatenate([y_tilde**2, null_energy[None]]),
+            y_tilde=y_tilde,
+            scale=np.ones(len(M)),
+        )

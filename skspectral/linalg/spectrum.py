@@ -17,7 +17,7 @@ from .reflectors import left_singular, symmetric_eigen
 from .rotated import Rotated
 from .rows import Rows, add_outer
 
-__all__ = ["RotatedRows", "Spectrum"]
+__all__ = ["RotatedRows", "Spectrum", "check_finite", "norm", "resolution_of"]
 
 _EPS = np.finfo(np.float64).eps
 
@@ -58,6 +58,16 @@ class RotatedRows(Rotated):
             super().select(outputs),
             null_residual=null[:, outputs] if null.shape[1] == self.n_outputs else null,
             basis_part=self.basis_part[:, outputs],
+        )
+
+    def mixed(self, M, null_residual=None):
+        """Return the outputs Y M' for M of shape (k, m), see `Rotated.mixed`."""
+        null = self.null_residual
+        whole = null.shape[0] > 1 and null.shape[1] == self.n_outputs
+        return replace(
+            super().mixed(M, null),
+            null_residual=null @ (M * self.scale).T if whole else np.zeros((1, 1)),
+            basis_part=self.basis_part @ M.T,
         )
 
 
@@ -125,14 +135,10 @@ class Spectrum:
         rank-q updates of K in place; no second n x n matrix is made.
         """
         K = _own_copy(K, overwrite_K)
-        if not np.isfinite(K).all():
-            raise ValueError(
-                "The kernel matrix has NaN or infinite entries. Rescale the inputs or change the "
-                "kernel's parameters so that every k(x_i, x_j) is finite."
-            )
+        check_finite(K)
         rows = Rows.make(len(K), basis, sample_weight)
         KQ = rows.project(K)
-        size = _norm(K)
+        size = norm(K)
         if rows.n_mean:
             add_outer(K, (2.0 * size or 1.0) * rows.Q, rows.Q)
         whole = rows.present.all()
@@ -141,8 +147,8 @@ class Spectrum:
         s, V = symmetric_eigen(block.T)
         s, V = s[: len(s) - rows.n_mean], V[:, : len(s) - rows.n_mean]
         s = s if size > 0 else np.zeros_like(s)
-        bound = max(s.max(initial=0.0), 0.0) + _norm(rows.Q.T @ KQ)  # on the spectrum of K
-        resolution = _resolution(s, bound, len(block), precision, size)
+        bound = max(s.max(initial=0.0), 0.0) + norm(rows.Q.T @ KQ)  # on the spectrum of K
+        resolution = resolution_of(s, bound, len(block), precision, size)
         U = V if whole else _scatter_rows(np.asarray(V), rows.present)
         return cls(np.where(s > resolution, s, 0.0), U, resolution, rows, KQ)
 
@@ -182,7 +188,7 @@ class Spectrum:
         QPhi = rows.Q.T @ Phi
         KQ = Phi @ QPhi.T
         vectors, root_s, loadings = left_singular(both, rows.n_mean, by_squares=not is_exact)
-        n, mean_size = int(rows.present.sum()), _norm(QPhi)
+        n, mean_size = int(rows.present.sum()), norm(QPhi)
         largest = root_s.max(initial=0.0)
         # Singular values resolve down to n eps relative to the largest, eigenvalues to its square:
         # the noise floor of the eigenvalues is far below that of a dense K, and of squares.
@@ -230,7 +236,7 @@ class Spectrum:
     def resolution_sensitivity(self) -> FloatArray:
         """Return d log(resolution)/dK = (uu' + QMQ'/|M|)/(s_max + |M|), M = Q'KQ, u the last of U, (n, n)."""
         Q, M = self.rows.Q, self.rows.Q.T @ self.KQ
-        size = _norm(M)
+        size = norm(M)
         lead = np.column_stack([self.dense_U[:, -1], Q @ (M / (size or 1.0))])
         return lead @ np.column_stack([self.dense_U[:, -1], Q]).T / (self.s[-1] + size)
 
@@ -332,7 +338,16 @@ def _own_copy(K, overwrite_K):
     return own.copy() if not overwrite_K and np.may_share_memory(own, K) else own
 
 
-def _norm(A):
+def check_finite(K):
+    """Refuse a kernel matrix with NaN or infinite entries."""
+    if not np.isfinite(K).all():
+        raise ValueError(
+            "The kernel matrix has NaN or infinite entries. Rescale the inputs or change the "
+            "kernel's parameters so that every k(x_i, x_j) is finite."
+        )
+
+
+def norm(A):
     """Return the Frobenius norm, safe from overflow and underflow of squares."""
     largest = max(A.max(initial=0.0), -A.min(initial=0.0))
     if 1e-140 < largest < 1e140:
@@ -345,7 +360,7 @@ def _divided(dual, root):
     return np.divide(dual, root, out=np.zeros_like(dual), where=root > 0)
 
 
-def _resolution(s, bound, n, eps, size):
+def resolution_of(s, bound, n, eps, size):
     """Return the size below which eigenvalues are rounding; refuse what rounding does not explain.
 
     n eps times a bound on the spectrum is the error of the decomposition. Entries of K may carry more

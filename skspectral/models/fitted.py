@@ -1,6 +1,6 @@
 """A fitted model: all that predictions and other methods need, made once at the end of a fit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,7 @@ from ..inference.solution import Solution
 from ..inference.variances import VarianceBounds
 from ..support.intervals import normal_interval
 
-__all__ = ["Fitted"]
+__all__ = ["Fitted", "as_objects", "by_output"]
 
 # Entries of the largest array that predictions make, a block of rows at a time: 32 MiB, of which a few live.
 _BLOCK_ENTRIES = 2**22
@@ -50,6 +50,29 @@ class Fitted:
     solution: Solution
     y_ndim: int
     averaged: AveragedSolution | None = None
+
+    @property
+    def parts(self):
+        """Pairs of outputs and the model that they share: all of them, and this one."""
+        return ((np.arange(self.data.n_outputs), self),)
+
+    def solved_again(self, solve):
+        """Return the model with the solution solve(part, outputs) of each of its parts."""
+        return replace(self, solution=solve(self, self.parts[0][0]))
+
+    @property
+    def posteriors(self):
+        """Posteriors of the variances of each output, None where these are maximised."""
+        return None if self.averaged is None else self.averaged.posteriors
+
+    def leave_one_out(self):
+        """Return mean and variance of every row from all the others, and which entries the fit never saw.
+
+        (n, m) each. Entries that the fit never saw hold nothing.
+        """
+        mean, variance, absent = self.solution.leave_one_out()
+        missed = self.solution.signal_var * self.missed_variance()[:, None]
+        return mean, variance + missed, np.broadcast_to(absent[:, None], mean.shape)
 
     @cached_property
     def coefficients(self):
@@ -97,17 +120,20 @@ class Fitted:
             ends.append(self.averaged.interval(geometry, basis, coverage, include_noise))
         return tuple(np.concatenate(end) for end in zip(*ends, strict=True))
 
+    def output_covariance(self, X, prior, include_noise):
+        """Return the covariance between correlated outputs at each new input, (n_new, m, m)."""
+        parts = [
+            self.solution.output_covariance(*self._at(X[rows], prior[rows])[2], include_noise)
+            for rows in self._blocks(X)
+        ]
+        return np.concatenate(parts)
+
     def sample(self, X, prior, n_samples, rng, include_noise):
         """Return draws from the joint distribution, (n_new, m, n_samples)."""
+        mean, basis, geometry = self._at(X, prior)
         if self.averaged is not None:
-            _, basis, geometry = self._at(X, prior)
             return self.averaged.sample(geometry, basis, include_noise, n_samples, rng)
-        mean, covariance = self.mean_and_spread(X, prior, include_noise)
-        draws = [
-            rng.multivariate_normal(mean[:, j], covariance[..., j], n_samples, check_valid="ignore").T
-            for j in range(mean.shape[1])
-        ]
-        return np.stack(draws, axis=1)
+        return mean[..., None] + self.solution.draw(geometry, include_noise, n_samples, rng)
 
     def missed_variance(self):
         """Return what the features miss of k(x, x) at the training rows, (n,): 0 without features."""
@@ -151,3 +177,27 @@ class Fitted:
         spectrum = self.decomposition.spectrum
         project = spectrum.project if self.decomposition.feature_map is None else spectrum.project_features
         return self._mean(cross, basis), basis, project(cross, prior, basis)
+
+
+def by_output(fitted, values_of, axis=-1):
+    """Return arrays of the parts of a fitted model, put together in the order of its outputs.
+
+    Parameters
+    ----------
+    fitted : Fitted or FittedParts
+        Its `parts` are pairs of outputs and models.
+    values_of : callable
+        Model of a part -> array with an axis of its outputs.
+    axis : int, default=-1
+        Which axis that is.
+    """
+    outputs = np.concatenate([outputs for outputs, _ in fitted.parts])
+    values = np.concatenate([values_of(part) for _, part in fitted.parts], axis=axis)
+    return np.take(values, np.argsort(outputs), axis=axis)
+
+
+def as_objects(results):
+    """Return results as an array of objects."""
+    array = np.empty(len(results), dtype=object)
+    array[:] = results
+    return array

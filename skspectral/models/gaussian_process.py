@@ -1,13 +1,12 @@
 """Gaussian process regression with its variances tuned from one decomposition."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, MultiOutputMixin, clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
 from sklearn.utils import check_random_state
@@ -17,16 +16,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..criteria import CRITERIA
 from ..decomposition.data import Data
 from ..decomposition.plan import Plan
-from ..decomposition.sharing import decompose_shared
-from ..inference.averaging import check_integrable, integrate_variances
-from ..inference.solution import warn_of_vanished_noise
+from ..inference.averaging import check_integrable
+from ..inference.correlated import check_correlatable
 from ..inference.variances import VarianceBounds
 from ..kernels.columns import resolve_columns
 from ..kernels.gram import make_gram
 from ..kernels.parts import default_kernel, parameter_names, split_kernel
-from ..learning.descent import lbfgs
-from ..learning.levels import learn_from_starts
-from ..learning.objectives import profiled_evidence
+from ..learning.patterns import by_patterns, profiled_evidence
 from ..learning.priors import has_variance_priors, read_priors
 from ..learning.task import Task
 from ..support.atomic import all_or_nothing
@@ -35,23 +31,35 @@ from ..support.memory import check_memory
 from ..support.progress import Progress
 from ..support.shapes import as_columns, like_targets, per_output, without_single_axis
 from ..support.types import Criterion, FloatArray, Method, Objects, RandomState, Selection
-from ..support.validation import check_weights, with_checked_parameters
-from .bounds import warn_at_bounds
+from ..support.validation import check_weights, with_checked_parameters, with_holes, without_holes
 from .conversion import as_sklearn
-from .fitted import Fitted
+from .correlation_methods import CorrelationMethods, covariance_attributes
+from .fitted_entries import check_entries
+from .parts import part_of
 from .prior import PriorProcess
+from .process_fitting import ProcessFitting
+from .scoring import ScoresObserved
+from .siblings import HasSiblings
 from .variance_methods import VarianceMethods
 
 __all__ = ["SpectralGPRegressor"]
 
 
-class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class SpectralGPRegressor(
+    ProcessFitting,
+    CorrelationMethods,
+    HasSiblings,
+    VarianceMethods,
+    MultiOutputMixin,
+    ScoresObserved,
+    BaseEstimator,
+):
     """Gaussian process regression: variances tuned exactly for every output, kernel parameters learned.
 
     The model is y = beta + f + e with f ~ N(0, signal_variance * K) and e ~ N(0, noise_variance / w).
     The kernel matrix is factorised once and both variances follow at O(n) per trial value, for any number of
     outputs. The search over the variances is global. Length scales and other parameters of the kernel are
-    learned by a descent, and may end in a local optimum.
+    learned by descents from several places, and may still end in a local optimum.
 
     Parameters
     ----------
@@ -65,10 +73,18 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     fit_intercept : bool, default=True
         Whether to include an unpenalised constant mean; its uncertainty is part of the predictions
         and the evidence is then the restricted one (REML).
+    outputs : {"independent", "correlated"}, default="independent"
+        "correlated" has covariances between outputs, of their signals and of their noise, in place of
+        variances: vec(Y) ~ N(., Vg x K + Ve x W^-1) with full matrices Vg and Ve, maximising the (restricted)
+        evidence from the one decomposition. It needs ``criterion="evidence"``, ``inference="maximize"``, no
+        `priors` of variances and no fixed variance; bounds of variances are not used.
     optimizer : {"default", "fmin_l_bfgs_b"}, callable or None, default="default"
         How the kernel's free parameters are learned. "default" descends along the analytic gradient of
-        the profiled criterion, from few rows to all of them. "fmin_l_bfgs_b" is scipy's L-BFGS-B on all rows,
-        as in scikit-learn. A callable has scikit-learn's signature,
+        the profiled criterion, from few rows to all of them, and looks for better optima on the way: on the
+        fewest rows it multiplies one parameter at a time by 10 and by 0.1 and descends again, as long as that
+        gains anything, and up to 1000 rows it follows the path of scikit-learn's optimizer too. All of it is
+        deterministic. "fmin_l_bfgs_b" is a single descent by scipy's L-BFGS-B on all rows, as in
+        scikit-learn. A callable has scikit-learn's signature,
         ``optimizer(obj_func, initial_theta, bounds) -> (theta, value)``. None keeps the parameters; the
         variances are tuned all the same.
     n_restarts_optimizer : int, default=0
@@ -120,8 +136,14 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     variance_posterior_ : tuple of VariancePosterior, or None
         Posterior of the variances of each output; None unless ``inference="integrate"``. The other
         attributes then are those of "maximize", but `alpha_` and `beta_` give the averaged mean.
+    signal_covariance_, noise_covariance_ : ndarray of shape (n_outputs, n_outputs), or None
+        Covariances Vg and Ve between outputs; None unless ``outputs="correlated"``. Their diagonals are the
+        variances.
     tuning_ : tuple of TuningResult
-        Status, value and number of evaluations for each output.
+        Status, value and number of evaluations for each output, of correlated ones for each alone, which is
+        where the search for covariances starts.
+    covariance_tuning_ : CovarianceResult or None
+        Status, value, length of the gradient and number of evaluations of the search for covariances.
     evidence_bounds_ : tuple of two floats
         Lower and upper bound on the log evidence of the exact kernel matrix at the tuned variances. Both are
         that log evidence itself where the matrix was decomposed. A factor that was chosen to be certified
@@ -131,7 +153,8 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     rank_ : int
         Rank of the factor, or of the kernel matrix above rounding.
     spectrum_ : Spectrum
-        The decomposition.
+        The decomposition; where outputs are missing in different rows, that of the first output's rows, and
+        so is `rank_`.
     X_train_ : array-like of shape (n_samples, n_features)
         Training inputs.
     y_train_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
@@ -180,6 +203,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         "kernel": [Kernel, StrOptions({"precomputed"}), None],
         "criterion": [StrOptions(set(CRITERIA))],
         "fit_intercept": ["boolean"],
+        "outputs": [StrOptions({"independent", "correlated"})],
         "optimizer": [StrOptions({"default", "fmin_l_bfgs_b"}), callable, None],
         "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
         "priors": [dict, None],
@@ -198,6 +222,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         *,
         criterion: Criterion = "evidence",
         fit_intercept: bool = True,
+        outputs: Literal["independent", "correlated"] = "independent",
         optimizer: Literal["default", "fmin_l_bfgs_b"] | Callable[..., Any] | None = "default",
         n_restarts_optimizer: int = 0,
         priors: dict[str, Any] | None = None,
@@ -212,6 +237,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         self.kernel = kernel
         self.criterion = criterion
         self.fit_intercept = fit_intercept
+        self.outputs = outputs
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
         self.priors = priors
@@ -223,8 +249,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         self.verbose = verbose
         self.random_state = random_state
 
-    # Parameters that come after the decomposition: a search shares it between candidates that differ in them.
-    _after_decomposition = frozenset({"criterion", "inference"})
+    _after_decomposition = frozenset({"criterion", "inference", "outputs"})
 
     @with_checked_parameters
     @all_or_nothing
@@ -236,7 +261,9 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         X : array-like of shape (n_samples, n_features) or list of object
             Training inputs, or the kernel matrix for ``kernel="precomputed"``.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets.
+            Targets. NaN in a two-dimensional y means that this output was not observed in this row. Each
+            independent output is fitted to its own rows, with one decomposition for all outputs that share
+            theirs. Correlated outputs tell of each other, also in rows where some are missing.
         sample_weight : float or array-like of shape (n_samples,), default=None
             Relative precisions: a row of weight w has noise variance noise_variance_ / w, and a row of weight
             0 is left out. A common factor of all weights multiplies a tuned `noise_variance_`, and changes no
@@ -247,18 +274,13 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         self : SpectralGPRegressor
             The fitted estimator.
         """
+        y, holes = without_holes(y)
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._input_rules)
         if self.copy_X_train:
             X, y = np.copy(X), np.copy(y)
-        data = Data.with_intercept(X, as_columns(y), check_weights(sample_weight, X), self.fit_intercept)
-        task = self._task(data)
-        kernel, decomposition, solution, n_decompositions = self._solve(task)
-        warn_of_vanished_noise(solution, task.criterion)
-        warn_at_bounds(kernel, solution, task.bounds, are_ours=self.kernel is None)
-        averaged = integrate_variances(solution, task.bounds) if self.inference == "integrate" else None
-        solution = solution if averaged is None else averaged.mean_solution()
-        fitted = Fitted(make_gram(kernel), data, task.bounds, decomposition, solution, y.ndim, averaged)
-        return self._adopt(fitted, kernel, n_decompositions)
+        Y = with_holes(as_columns(y), holes)
+        data = Data.with_intercept(X, Y, check_weights(sample_weight, X), self.fit_intercept)
+        return self._fit_data(data, y.ndim)
 
     def predict(
         self,
@@ -267,6 +289,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         return_cov: bool = False,
         include_noise: bool = True,
         K_test_diag: ArrayLike | None = None,
+        y_observed: ArrayLike | None = None,
     ) -> FloatArray | Any:
         """Predict the mean and, on request, the standard deviation or covariance.
 
@@ -285,6 +308,10 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             of the latent function.
         K_test_diag : array-like of shape (n_new,), default=None
             For ``kernel="precomputed"`` with ``return_std``: k(x, x) of every new point.
+        y_observed : array-like of shape (n_new, n_outputs), default=None
+            For ``outputs="correlated"``: what is known of the outputs in these rows, NaN where nothing is.
+            Predictions are then conditional on it, row by row; what is observed in one new row is not used
+            for another. Not with `return_cov`.
 
         Returns
         -------
@@ -299,6 +326,9 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         if not self._is_fitted:
             return self._prior_process(X).predict(X, return_std, return_cov, include_noise)
         X = self._validated(X)
+        if y_observed is not None:
+            given = self._predict_given(X, y_observed, return_cov, include_noise, K_test_diag)
+            return given if return_std else given[0]
         if not (return_std or return_cov):
             return without_single_axis(self._fitted.mean(X))
         prior = self._joint_prior(X) if return_cov else self._prior(X, K_test_diag)
@@ -424,8 +454,9 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         if not clone_kernel:
             self.kernel_.theta = theta
         data, bounds = self._fitted.data.of_present_rows(), self._fitted.bounds
-        task = Task(data, kernel, CRITERIA["evidence"], bounds, plan=self._plan.by_pivots())
-        return profiled_evidence(task, theta, eval_gradient)
+        plan, correlated = self._plan.by_pivots(), self._is_correlated
+        task = Task(data, kernel, CRITERIA["evidence"], bounds, plan=plan, correlated=correlated)
+        return profiled_evidence(by_patterns(task), theta, eval_gradient)
 
     def _checked_theta(self, theta):
         """Return theta as an array; refuse a wrong length and say which parameters there are."""
@@ -459,12 +490,12 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             Only with `return_std`.
         """
         check_is_fitted(self, "_fitted")
-        solution = self._fitted.solution
-        mean, variance, absent = solution.leave_one_out()
-        variance += solution.signal_var * self._fitted.missed_variance()[:, None]
-        if absent.any():
-            mean_absent, std_absent = self._predict_training_rows(absent)
-            mean[absent], variance[absent] = mean_absent, std_absent**2
+        mean, variance, absent = self._fitted.leave_one_out()
+        rows = absent.any(axis=1)
+        if rows.any():
+            ordinary_mean, ordinary_std = self._predict_training_rows(rows)
+            mean[rows] = np.where(absent[rows], ordinary_mean, mean[rows])
+            variance[rows] = np.where(absent[rows], ordinary_std**2, variance[rows])
         if not return_std:
             return without_single_axis(mean)
         return without_single_axis(mean), without_single_axis(np.sqrt(variance))
@@ -492,6 +523,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             raise ValueError(
                 "GaussianProcessRegressor has no precomputed kernels. Fit with a kernel object to convert."
             )
+        self._check_independent()
         if self._fitted.averaged is not None:
             raise ValueError(
                 "inference='integrate' predicts by a mixture that no GaussianProcessRegressor equals. Fit "
@@ -500,11 +532,16 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         m = self._fitted.data.n_outputs
         if not -m <= output < m:
             raise ValueError(f"output={output} does not exist: the model has {m} output(s).")
-        return as_sklearn(self.kernel_, self._fitted.solution, self.X_train_, output)
+        part, column = part_of(self._fitted, output % m)
+        return as_sklearn(self.kernel_, part.solution, self.X_train_, column)
 
     @property
     def _is_precomputed(self):
         return isinstance(self.kernel, str)
+
+    @property
+    def _is_correlated(self):
+        return self.outputs == "correlated"
 
     @property
     def _input_rules(self):
@@ -538,13 +575,17 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
 
     @property
     def _plan(self):
-        exact = self.criterion != "evidence" or self.inference == "integrate"
+        exact = self.criterion != "evidence" or self.inference == "integrate" or self._is_correlated
         exact = exact or has_variance_priors(self.priors)
         return Plan(self.method, self.rank, self.selection, must_be_exact=exact)
 
     def _task(self, data):
         """Return what is learned and tuned; bad parameters are refused before any work."""
         kernel, bounds, given = self._starting_point(data.X, data.weight)
+        if self._is_correlated:
+            check_correlatable(self.criterion, self.inference, has_variance_priors(self.priors), bounds)
+            if data.has_holes:
+                check_entries(data, self._plan)
         if self.inference == "integrate":
             check_integrable(self.criterion, self.priors, bounds)
         theta_prior, variance_prior = self._read_priors(kernel, bounds)
@@ -558,51 +599,23 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             theta_prior,
             given,
             self._plan,
+            self._is_correlated,
             Progress(type(self).__name__, self.verbose),
         )
 
-    def _solve(self, task):
-        """Return the learned kernel, its decomposition and solution, and how many matrices it took."""
-        learned = self._learn(task) if self._learns(task) else None
-        if learned is None:
-            kernel, n_decompositions = task.kernel, 0
-        else:
-            kernel, n_decompositions = task.kernel_at(learned.theta), learned.n_decompositions
-            if learned.is_of(task):
-                return kernel, learned.decomposition, learned.solution, n_decompositions
-        problem = replace(task, kernel=kernel).problem()
-        decomposition = decompose_shared(problem, task.plan)
-        return kernel, decomposition, problem.solution(decomposition), n_decompositions + 1
+    def _fit_data(self, data, y_ndim, decomposition=None):
+        """Fit, with a decomposition of the same kernel and rows if there is one already."""
+        return self._adopt(*self._solve(self._task(data), y_ndim, decomposition))
 
-    def _learns(self, task):
-        """Return whether there are parameters to learn, and a signal that depends on them."""
-        has_parameters = not self._is_precomputed and task.kernel.n_dims > 0
-        return self.optimizer is not None and has_parameters and task.bounds.signal[1] > 0
+    def _decomposition_needs(self, n):
+        return self._plan.route(n) if self._keeps_kernel else None
 
-    def _learn(self, task):
-        """Return the best of all starts, None where no output varies and there is nothing to learn."""
-        self._check_learnable(task)
-        # learning does not choose rows by the targets
-        task = replace(task, data=task.data.of_present_rows(), plan=task.plan.by_pivots())
-        task = task.of_varying_outputs()
-        if task is None:
-            return None
-        return learn_from_starts(
-            task,
-            optimizer={"default": None, "fmin_l_bfgs_b": lbfgs}.get(self.optimizer, self.optimizer),
-            n_restarts=self.n_restarts_optimizer,
-            random_state=self.random_state,
-            report=_step_printer(task.report) if self.verbose else None,
-        )
-
-    def _check_learnable(self, task):
-        """Refuse what learning from factors alone cannot do."""
-        if task.plan.forces_factors and not task.is_by_evidence:
-            other = "priors of the variances" if task.variance_prior else f"criterion={self.criterion!r}"
-            raise ValueError(
-                "method='low_rank' learns kernel parameters by the evidence alone; with "
-                f"{other} it would need the kernel matrix. Use optimizer=None, or method='auto' or 'exact'."
-            )
+    @property
+    def _keeps_kernel(self):
+        """Whether there is nothing to learn about the kernel."""
+        if self._is_precomputed or self.optimizer is None:
+            return True
+        return self.kernel is not None and split_kernel(self.kernel).core.n_dims == 0
 
     @property
     def _is_fitted(self):
@@ -640,15 +653,18 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         check_memory(X.shape[0], self._fitted.data.n_outputs)
         return make_gram(self.kernel_).square(X)
 
+    def _training_diagonal(self):
+        return np.diag(self.X_train_) if self._is_precomputed else None
+
     def _predict_training_rows(self, rows):
-        X = self.X_train_[rows]
-        diagonal = np.diag(self.X_train_)[rows] if self._is_precomputed else None
-        mean, std = self.predict(X, return_std=True, K_test_diag=diagonal)
+        diagonal = self._training_diagonal()
+        diagonal = diagonal if diagonal is None else diagonal[rows]
+        mean, std = self.predict(self.X_train_[rows], return_std=True, K_test_diag=diagonal)
         return as_columns(mean), as_columns(std)
 
     def _adopt(self, fitted, kernel, n_decompositions):
         """Take over a fitted model: all attributes at once."""
-        solution, ndim, averaged = fitted.solution, fitted.y_ndim, fitted.averaged
+        solution, ndim = fitted.solution, fitted.y_ndim
         attributes = {
             "_fitted": fitted,
             "kernel_": kernel if self._is_precomputed else clone(kernel),
@@ -657,8 +673,9 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             "log_marginal_likelihood_value_": solution.log_evidence.sum(),
             "alpha_": like_targets(solution.dual, ndim),
             "beta_": like_targets(solution.beta, ndim) if self.fit_intercept else None,
-            "variance_posterior_": None if averaged is None else averaged.posteriors,
+            "variance_posterior_": fitted.posteriors,
             "tuning_": solution.tuning,
+            **covariance_attributes(solution),
             "evidence_bounds_": tuple(float(bound.sum()) for bound in fitted.evidence_bounds),
             "rank_": fitted.decomposition.rank,
             "spectrum_": fitted.decomposition.spectrum,
@@ -674,19 +691,3 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         tags.input_tags.pairwise = self._is_precomputed
         tags.requires_fit = self._is_precomputed  # others predict from the prior before
         return tags
-
-
-def _step_printer(progress):
-    """Return what prints a line for every outer step."""
-
-    def report(n_rows, step, theta, evaluation):
-        parameters, noise, signal = (
-            " ".join(f"{v:.4g}" for v in values) for values in (np.exp(theta), *evaluation.variances)
-        )
-        rank = "" if evaluation.rank is None else f", rank {evaluation.rank}"
-        progress.line(
-            f"rows {n_rows}{rank}, step {step}: objective {evaluation.value:.8g}, parameters {parameters}, "
-            f"noise {noise}, signal {signal}"
-        )
-
-    return report

@@ -8,16 +8,15 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from ..criteria import CRITERIA
 from ..decomposition.data import Data
-from ..decomposition.decompose import Problem
-from ..decomposition.plan import Plan
-from ..decomposition.sharing import decompose_shared
+from ..decomposition.decompose import Problem, decompose
+from ..decomposition.plan import Plan, Route
 from ..inference.solution import solve_fixed, warn_of_vanished_noise
 from ..kernels.gram import HISTOGRAM_NAMES, PAIRWISE_NAMES, make_gram
 from ..support.atomic import all_or_nothing
@@ -25,14 +24,24 @@ from ..support.exceptions import LowRankWarning, warn_user
 from ..support.progress import Progress
 from ..support.shapes import as_columns, like_targets, per_output
 from ..support.types import Criterion, FloatArray, Method, Selection, SparseOrDense
-from ..support.validation import check_alphas, check_weights, with_checked_parameters
+from ..support.validation import (
+    check_alphas,
+    check_weights,
+    with_checked_parameters,
+    with_holes,
+    without_holes,
+)
 from .fitted import Fitted
+from .parts import fit_parts
+from .penalties import HeldOut, means_at_penalties
+from .scoring import ScoresObserved
+from .siblings import HasSiblings
 from .variance_methods import VarianceMethods
 
 __all__ = ["SpectralKernelRidge"]
 
 
-class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class SpectralKernelRidge(HasSiblings, VarianceMethods, MultiOutputMixin, ScoresObserved, BaseEstimator):
     """Kernel ridge regression that tunes its penalty exactly, for every output, from one decomposition.
 
     The model is that of :class:`sklearn.kernel_ridge.KernelRidge` with an unpenalised intercept:
@@ -115,7 +124,8 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     rank_ : int
         Rank of the factor, or of the kernel matrix above rounding.
     spectrum_ : Spectrum
-        The decomposition.
+        The decomposition; where outputs are missing in different rows, that of the first output's rows, and
+        so is `rank_`.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features)
         Training rows, or the kernel matrix for ``kernel="precomputed"``.
     n_features_in_ : int
@@ -200,7 +210,6 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         self.selection = selection
         self.verbose = verbose
 
-    # Parameters that come after the decomposition: a search shares it between candidates that differ in them.
     _after_decomposition = frozenset({"alpha", "criterion", "alpha_per_target"})
 
     @with_checked_parameters
@@ -213,7 +222,8 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows, or the kernel matrix (n_samples, n_samples) for ``kernel="precomputed"``.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets.
+            Targets. NaN in a two-dimensional y means that this output was not observed in this row: each
+            output is fitted to its own rows, with one decomposition for all outputs that share theirs.
         sample_weight : float or array-like of shape (n_samples,), default=None
             Relative precisions: the squared residual of a row of weight 2 counts twice, and a row of weight 0
             is left out. A common factor of all weights multiplies a tuned `alpha_`, and changes no
@@ -224,14 +234,7 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         self : SpectralKernelRidge
             The fitted estimator.
         """
-        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._input_rules)
-        data = Data.with_intercept(X, as_columns(y), check_weights(sample_weight, X), self.fit_intercept)
-        problem = self._problem(data)
-        decomposition = decompose_shared(problem, self._plan)
-        solution = problem.solution(decomposition)
-        if problem.noise_ratio is None:
-            warn_of_vanished_noise(solution, problem.criterion)
-        return self._adopt(Fitted(problem.gram, data, problem.bounds, decomposition, solution, y.ndim))
+        return self._fit_data(*self._data(X, y, sample_weight))
 
     def predict(self, X: SparseOrDense) -> FloatArray:
         """Predict by the kernel expansion and the intercept.
@@ -259,9 +262,10 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         check_is_fitted(self)
-        mean, _, absent = self._fitted.solution.leave_one_out()
-        if absent.any():
-            mean[absent] = as_columns(self.predict(self.X_fit_[absent]))
+        mean, _, absent = self._fitted.leave_one_out()
+        rows = absent.any(axis=1)
+        if rows.any():
+            mean[rows] = np.where(absent[rows], as_columns(self.predict(self.X_fit_[rows])), mean[rows])
         return like_targets(mean, self._fitted.y_ndim)
 
     def dual_coef_variance(self) -> FloatArray:
@@ -295,17 +299,20 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             As if fitted with this `alpha` on the same decomposition, at O(n^2) instead of O(n^3).
         """
         check_is_fitted(self)
-        rotated = self._fitted.solution.rotated
-        values = check_alphas(alpha, rotated.n_outputs)
-        self._warn_if_uncertified(values)
+        values = check_alphas(alpha, self._fitted.data.n_outputs)
         other = copy.copy(self)
         other.alpha = alpha
-        solution = solve_fixed(rotated, CRITERIA[self.criterion], values)
-        return other._adopt(replace(self._fitted, solution=solution))
+        return other._adopt(
+            self._fitted.solved_again(lambda part, outputs: self._solved_with(part, values[outputs]))
+        )
 
-    def _warn_if_uncertified(self, alphas):
+    def _solved_with(self, fitted, alphas):
+        """Return the solution of a part at given alphas."""
+        self._warn_if_uncertified(fitted.decomposition.certified, alphas)
+        return solve_fixed(fitted.solution.rotated, CRITERIA[self.criterion], alphas)
+
+    def _warn_if_uncertified(self, certified, alphas):
         """Warn where alphas are much smaller than those that the factor was made for."""
-        certified = self._fitted.decomposition.certified
         if certified is not None and (alphas < 0.5 * certified.solution.noise_ratio).any():
             warn_user(
                 "The factor of the kernel matrix is certified at alpha = "
@@ -353,6 +360,11 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
     def _problem(self, data):
         """Return what is decomposed and solved; bad parameters are refused before any work."""
         self._plan.check(len(data))
+        if not self.alpha_per_target and data.has_holes:
+            raise ValueError(
+                "alpha_per_target=False tunes one alpha for outputs that share their rows, but y has missing "
+                "entries (NaN). Use alpha_per_target=True or a given alpha."
+            )
         return Problem(
             self._gram,
             data,
@@ -361,6 +373,72 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             shared=not self.alpha_per_target,
             report=Progress(type(self).__name__, self.verbose),
         )
+
+    def _data(self, X, y, sample_weight):
+        """Return what is fitted, checked, and the dimensions of y."""
+        y, holes = without_holes(y)
+        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._input_rules)
+        if self._is_of_histograms:
+            check_non_negative(X, f"{type(self).__name__} with kernel={self.kernel!r}")
+        weight = check_weights(sample_weight, X)
+        return Data.with_intercept(X, with_holes(as_columns(y), holes), weight, self.fit_intercept), y.ndim
+
+    def _fit_data(self, data, y_ndim, decomposition=None):
+        """Fit, with a decomposition of the same kernel and rows if there is one already."""
+        problem, known = self._problem(data), None if data.has_holes else decomposition
+        return self._adopt(
+            fit_parts(data, y_ndim, lambda *part: self._fitted_model(problem, part, known, y_ndim))
+        )
+
+    def _fitted_model(self, problem, part, decomposition, y_ndim):
+        """Return the model of rows and the outputs that were observed in them."""
+        data, outputs = part
+        ratio = None if problem.noise_ratio is None else problem.noise_ratio[outputs]
+        problem = replace(problem, data=data, noise_ratio=ratio)
+        if decomposition is None:
+            decomposition = decompose(problem, self._plan)
+        solution = problem.solution(decomposition)
+        if problem.noise_ratio is None:
+            warn_of_vanished_noise(solution, problem.criterion)
+        return Fitted(problem.gram, data, problem.bounds, decomposition, solution, y_ndim)
+
+    def _predict_each(self, X, y, alphas, inputs, sample_weight=None):
+        """Return predictions at new inputs for each of some given alphas, without a fit for each.
+
+        One list for each of the inputs, or None where nothing but a fit can tell.
+        """
+        problem, y_ndim = self._exact_problem(X, y, sample_weight)
+        if problem is None:
+            return None
+        penalties = np.array([check_alphas(alpha, problem.data.n_outputs) for alpha in alphas])
+        inputs = [validate_data(self, X, reset=False, **self._input_rules) for X in inputs]
+        means = means_at_penalties(problem.gram, problem.data, penalties, inputs)
+        return means and [[like_targets(mean, y_ndim) for mean in part] for part in means]
+
+    def _predict_held_out(self, X, y, alphas, blocks, sample_weight=None):
+        """Return for each block of rows what fits on the other rows predict for it at given alphas.
+
+        None where one fit for each block is cheaper, or where nothing but such fits can tell.
+        """
+        problem, y_ndim = self._exact_problem(X, y, sample_weight)
+        if problem is None or not problem.data.present.all():
+            return None
+        penalties = np.array([check_alphas(alpha, 1)[0] for alpha in alphas])
+        held_out = HeldOut(problem.gram, problem.data, penalties)
+        means = held_out.means(blocks) if held_out.is_cheaper(blocks) else None
+        return means and [[like_targets(mean, y_ndim) for mean in part] for part in means]
+
+    def _exact_problem(self, X, y, sample_weight):
+        """Return the problem where its kernel matrix is decomposed, else None, and the dimensions of y."""
+        data, y_ndim = self._data(X, y, sample_weight)
+        problem = self._problem(data)
+        is_exact = self._plan.route(len(data)) is Route.EXACT and problem.gram.factor(data.X) is None
+        is_exact = is_exact and not data.has_holes
+        return problem if is_exact else None, y_ndim
+
+    def _decomposition_needs(self, n):
+        looks = self._plan.looks_at_targets(n) and not self._is_auto
+        return self._plan.route(n), tuple(np.ravel(self.alpha)) if looks else None
 
     def _adopt(self, fitted):
         """Take over a fitted model: all attributes at once."""

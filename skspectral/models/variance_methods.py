@@ -10,7 +10,7 @@ from ..inference.tuned import criterion_curve
 from ..inference.uncertainty import VarianceUncertainty, variance_uncertainty
 from ..support.shapes import like_targets
 from ..support.types import Criterion, FloatArray
-from .fitted import Fitted
+from .fitted import Fitted, as_objects, by_output
 
 __all__ = ["VarianceMethods"]
 
@@ -40,7 +40,10 @@ class VarianceMethods:
         alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
         if not (alphas > 0).all():
             raise ValueError(f"alphas must be positive, the smallest is {alphas.min():.6g}.")
-        values = criterion_curve(self._fitted.solution.rotated, CRITERIA[self.criterion], alphas)
+        criterion = CRITERIA[self.criterion]
+        values = by_output(
+            self._fitted, lambda part: criterion_curve(part.solution.rotated, criterion, alphas)
+        )
         return like_targets(values, self._fitted.y_ndim)
 
     def log_evidence_at(self, noise_variance: ArrayLike, signal_variance: ArrayLike) -> FloatArray:
@@ -75,8 +78,10 @@ class VarianceMethods:
             bad = values[~(np.isfinite(values) & (values > 0))]
             if len(bad):
                 raise ValueError(f"{name} must be positive and finite, got {bad[0]:.6g}.")
-        rotated, ndim = self._fitted.solution.rotated, self._fitted.y_ndim
-        values = -0.5 * neg_two_log_evidence(rotated, noise.ravel(), signal.ravel())
+        ndim, trial = self._fitted.y_ndim, (noise.ravel(), signal.ravel())
+        values = by_output(
+            self._fitted, lambda part: -0.5 * neg_two_log_evidence(part.solution.rotated, *trial)
+        )
         return like_targets(values, ndim).reshape(noise.shape + (() if ndim == 1 else (-1,)))
 
     def variance_uncertainty(self, coverage: float = 0.95) -> tuple[VarianceUncertainty, ...]:
@@ -109,4 +114,8 @@ class VarianceMethods:
         True
         """
         check_is_fitted(self, "_fitted")
-        return variance_uncertainty(self._fitted.solution.rotated, self._fitted.bounds, coverage)
+        found = by_output(
+            self._fitted,
+            lambda part: as_objects(variance_uncertainty(part.solution.rotated, part.bounds, coverage)),
+        )
+        return tuple(found)

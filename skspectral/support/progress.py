@@ -2,6 +2,8 @@
 
 import time
 
+import numpy as np
+
 __all__ = ["Progress"]
 
 # Seconds between lines, unless all of them are wanted.
@@ -49,6 +51,17 @@ class Progress:
         if gap is not None:
             facts.append(f"gap {gap:.2g}")
         self.line(", ".join(facts))
+
+    def step(self, n_rows, step, theta, evaluation):
+        """Print a line for an outer step of learning."""
+        parameters, noise, signal = (
+            " ".join(f"{v:.4g}" for v in values) for values in (np.exp(theta), *evaluation.variances)
+        )
+        rank = "" if evaluation.rank is None else f", rank {evaluation.rank}"
+        self.line(
+            f"rows {n_rows}{rank}, step {step}: objective {evaluation.value:.8g}, parameters {parameters}, "
+            f"noise {noise}, signal {signal}"
+        )
 
     def line(self, text):
         """Print a line of its own, unless nothing is wanted."""

@@ -8,7 +8,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from .types import AnyFunction
 
-__all__ = ["check_alphas", "check_weights", "with_checked_parameters"]
+__all__ = ["check_alphas", "check_weights", "with_checked_parameters", "with_holes", "without_holes"]
 
 
 def with_checked_parameters(fit: AnyFunction) -> AnyFunction:
@@ -47,3 +47,30 @@ def check_alphas(alpha, n_outputs):
             "small positive value, or let alpha='auto' choose it."
         )
     return np.broadcast_to(values, (n_outputs,))
+
+
+def without_holes(y):
+    """Return y with 0 for every NaN of a two-dimensional array, and where these are; else y itself and None.
+
+    An output that was never observed is refused. A one-dimensional y keeps its NaN, for others to refuse.
+    """
+    try:
+        Y = np.asarray(y)
+        Y = Y.astype(np.float64) if Y.ndim == 2 and Y.dtype.kind in "fiubO" else np.zeros(0)
+    except (TypeError, ValueError):
+        return y, None
+    holes = np.isnan(Y) if Y.ndim == 2 else np.zeros(0, dtype=bool)
+    if not holes.any():
+        return y, None
+    never = np.flatnonzero(holes.all(axis=0))
+    if len(never):
+        raise ValueError(
+            f"y has no observation of output(s) {never.tolist()}: all of their entries are NaN. Leave these "
+            "columns out, or pass at least one value of each."
+        )
+    return np.where(holes, 0.0, Y), holes
+
+
+def with_holes(Y, holes):
+    """Return Y with NaN put back where it was."""
+    return Y if holes is None else np.where(holes, np.nan, Y)
