@@ -3,6 +3,7 @@
 import sys
 
 from . import (
+    bench_classes,
     bench_identities,
     bench_ordinary,
     bench_ordinary_scale,
@@ -11,7 +12,15 @@ from . import (
     bench_speed,
 )
 
-BENCHMARKS = (bench_identities, bench_outputs, bench_speed, bench_ordinary, bench_scale, bench_ordinary_scale)
+BENCHMARKS = (
+    bench_identities,
+    bench_outputs,
+    bench_speed,
+    bench_ordinary,
+    bench_scale,
+    bench_ordinary_scale,
+    bench_classes,
+)
 
 for benchmark in BENCHMARKS:
     print(f"\n=== {benchmark.__name__}: {benchmark.__doc__.splitlines()[0]}")

@@ -63,8 +63,10 @@ from .metrics import (
     neg_mean_log_loss,
     neg_mean_standardized_log_loss,
 )
+from .models.classifier import SpectralGPClassifier
 from .models.correlation_methods import OutputCorrelations
 from .models.gaussian_process import SpectralGPRegressor
+from .models.generalized import GeneralizedGPRegressor
 from .models.kernel_ridge import SpectralKernelRidge
 from .search import KernelSearchCV
 from .streaming import FeatureStatistics, StreamingSpectralRegressor
@@ -87,6 +89,7 @@ __all__ = [
     "EvidenceDisplay",
     "EvidenceSurfaceDisplay",
     "FeatureStatistics",
+    "GeneralizedGPRegressor",
     "IndefiniteKernelError",
     "IndefiniteKernelWarning",
     "KernelBoundWarning",
@@ -96,6 +99,7 @@ __all__ = [
     "OutputCorrelations",
     "PredictionBandDisplay",
     "RankDeficientBasisWarning",
+    "SpectralGPClassifier",
     "SpectralGPRegressor",
     "SpectralKernelRidge",
     "Spectrum",

@@ -1,6 +1,6 @@
 """From rotated targets to variances, coefficients and their uncertainty, whatever the kernel was.
 
-===========  ====================================================================================
+============ ====================================================================================
 tuning       global minimisation of smooth functions of one variable, many at once
 variances    bounds and priors of the two variances
 solution     `tune`, `solve`: the variances of every output, and the coefficients that follow
@@ -9,5 +9,8 @@ correlated   covariances between outputs from one decomposition: independent out
 entries      the same where outputs have holes, from one dense system of the observed entries
 uncertainty  standard errors and profile-likelihood intervals of the variances
 averaging    predictions averaged over the variances
-===========  ====================================================================================
+observations targets under any likelihood, as functions of latent values
+modes        the mode of latent values by Newton's method
+approximate  normal posteriors of latent functions, their evidence and its gradient
+============ ====================================================================================
 """

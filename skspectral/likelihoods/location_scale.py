@@ -8,7 +8,7 @@ import numpy as np
 from .protocol import Derivatives, Likelihood
 from .quadrature import Noise
 
-__all__ = ["LocationScale"]
+__all__ = ["LocationScale", "robust_spread"]
 
 # A start with noise of a third of the spread of y: the signal then explains nine tenths of the variance.
 _START_FRACTION = 1.0 / 3.0
@@ -110,7 +110,7 @@ class LocationScale(Likelihood):
         name = self.parameters[0]
         if getattr(self, name) is not None:
             return self
-        start = (_START_FRACTION * _robust_spread(y)) ** (1.0 / self.exponent)
+        start = (_START_FRACTION * robust_spread(y)) ** (1.0 / self.exponent)
         bounds = getattr(self, f"{name}_bounds")
         return replace(self, **{name: start if bounds is None else float(np.clip(start, *bounds))})
 
@@ -169,7 +169,7 @@ class LocationScale(Likelihood):
         return Noise(self.noise_log_density, self.noise_log_cdf, self.noise_width())
 
 
-def _robust_spread(y):
+def robust_spread(y):
     """Return a positive spread of y: from the median deviation, else the mean one, else the size of y."""
     y = np.asarray(y, dtype=np.float64)
     centre = np.median(y, axis=0)

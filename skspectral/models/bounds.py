@@ -1,9 +1,11 @@
 """What to say of parameters that ended at a bound."""
 
+import numpy as np
+
 from ..kernels.parts import parameters_at_bounds
 from ..support.exceptions import KernelBoundWarning, warn_user
 
-__all__ = ["warn_at_bounds"]
+__all__ = ["warn_at_bounds", "warn_at_latent_bounds"]
 
 
 def warn_at_bounds(kernel, solution, bounds, *, are_ours):
@@ -26,6 +28,40 @@ def warn_at_bounds(kernel, solution, bounds, *, are_ours):
     sentences = _about_inputs(stuck) + _about_parameters(stuck, are_ours) + _about_variances(solution, bounds)
     if sentences:
         warn_user(" ".join(sentences), KernelBoundWarning)
+
+
+def warn_at_latent_bounds(task, variables, *, are_ours):
+    """Warn likewise of what was learned with another likelihood.
+
+    Parameters
+    ----------
+    task : LatentTask
+        What was learned.
+    variables : ndarray
+        Its outer variables at the end.
+    are_ours : bool
+        As in `warn_at_bounds`.
+    """
+    stuck = [] if task.is_precomputed else parameters_at_bounds(task.kernel_at(task.point(variables).theta))
+    sentences = _about_inputs(stuck) + _about_parameters(stuck, are_ours) + _about_others(task, variables)
+    if sentences:
+        warn_user(" ".join(sentences), KernelBoundWarning)
+
+
+def _about_others(task, variables):
+    """Tell of the signal variance; a parameter of the likelihood at its bound is an answer like any other."""
+    if not task.learns_signal:
+        return []
+    below, above = np.abs(task.bounds[0] - variables[0])
+    if min(below, above) >= 1e-6:
+        return []
+    end = "lower" if below < above else "upper"
+    meaning = (
+        "the targets hardly depend on the inputs"
+        if end == "lower"
+        else "classes separate, or noise is absent"
+    )
+    return [f"The signal variance ended at its {end} bound: as far as the data tell, {meaning}."]
 
 
 def _is_unused_input(name, end):

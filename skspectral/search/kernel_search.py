@@ -250,16 +250,21 @@ def _share_of_threads(n_jobs):
     return nullcontext() if n_jobs == 1 else at_most(max(1, available_threads() // n_jobs))
 
 
+def _criterion_name(estimator):
+    """Return what ranks an estimator: its criterion, or the evidence that it approximates."""
+    return getattr(estimator, "_ranks_by", getattr(estimator, "criterion", None))
+
+
 def _check_comparable(models):
     """Refuse criteria that cannot be compared before any work."""
     for model in models:
         _check_has_criterion(model)
-    _check_one_criterion({model.criterion for model in models})
+    _check_one_criterion({_criterion_name(model) for model in models})
 
 
 def _check_has_criterion(estimator):
     criterion = getattr(estimator, "criterion", None)
-    if criterion not in CRITERIA:
+    if criterion not in CRITERIA and not hasattr(estimator, "_ranks_by"):
         has = "none" if criterion is None else f"criterion={criterion!r}, which is none of these"
         raise ValueError(
             f"cv=None ranks candidates by a spectral criterion ({', '.join(sorted(CRITERIA))}), and "
@@ -294,6 +299,8 @@ class _CriterionValue(float):
 def _criterion_scorer(estimator, X, y=None, sample_weight=None):
     """Return the criterion of a fitted estimator, summed over outputs; rows and weights are those of fit."""
     last = last_step(estimator)
+    if hasattr(last, "_ranks_by"):
+        return _evidence_value(last)
     largest = np.finfo(np.float64).max  # of perfect fits, too, means and ranks are taken
     value = _CriterionValue(np.clip(_criterion_of(last), -largest, largest))
     noise, signal = np.asarray(last.noise_variance_), np.asarray(last.signal_variance_)
@@ -301,6 +308,13 @@ def _criterion_scorer(estimator, X, y=None, sample_weight=None):
     alpha = np.asarray(ratio if noise.ndim else ratio[0])
     evidence = getattr(last, "log_evidence_", getattr(last, "log_marginal_likelihood_value_", np.nan))
     value.tuned = dict(zip(_TUNED, (alpha, noise, signal, np.asarray(evidence)), strict=True))
+    return value
+
+
+def _evidence_value(model):
+    """Return the approximate log evidence of a model whose variances no spectrum tunes."""
+    value = _CriterionValue(model.log_marginal_likelihood_value_)
+    value.tuned = {"signal_variance": model.signal_variance_, "log_evidence": float(value)}
     return value
 
 

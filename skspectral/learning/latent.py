@@ -1,0 +1,223 @@
+"""Learning kernel, signal variance and likelihood by an approximate evidence, from few rows to all."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ..kernels.algebra import contract
+from ..kernels.gram import make_gram
+from ..support.exceptions import IndefiniteKernelError
+from ..support.threads import threads_for
+from .exploration import Explorer
+from .latent_task import LatentFit
+from .objectives import Evaluation
+from .step_factors import contract_factor
+
+__all__ = ["LatentLearned", "LatentObjective", "approximate_evidence", "learn_latent"]
+
+# Decrease of -2 log evidence that is not worth another step: on all rows, where they are many, on the way.
+_TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-8, 1e-4, 1e-2
+_MANY = 500
+# Fewest rows of a level; each level has this fraction of the next one's rows.
+_COARSEST, _FRACTION = 150, 0.25
+# Distances, in log units: from a bound, at which a variable counts as being there, and from its start, to
+# which it is then brought back, since more rows may see an effect of an input that few rows do not.
+_AT_BOUND, _IN_SIGHT = float(np.log(3.0)), float(np.log(20.0))
+
+
+@dataclass(frozen=True)
+class LatentLearned:
+    """Result of `learn_latent`.
+
+    Attributes
+    ----------
+    variables : ndarray
+        Outer variables at the end.
+    value : float
+        -2 (log evidence + log prior) there.
+    fit : LatentFit
+        The approximate posterior there.
+    n_evaluations : int
+        How often the evidence was evaluated, on subsets of the rows too.
+    """
+
+    variables: np.ndarray
+    value: float
+    fit: LatentFit
+    n_evaluations: int
+
+
+class LatentObjective:
+    """-2 log evidence, and -2 log of the priors, as a function of the outer variables.
+
+    Every evaluation starts from the mode of the one before.
+
+    Parameters
+    ----------
+    task : LatentTask
+        What is learned.
+    """
+
+    def __init__(self, task):
+        self.task, self.last, self.n_calls = task, None, 0
+
+    def __call__(self, variables):
+        """Return the `Evaluation` at the outer variables."""
+        self.n_calls += 1
+        try:
+            fit = self.fit(variables)
+        except IndefiniteKernelError:
+            return Evaluation.undefined(variables)
+        if not np.isfinite(fit.approximation.log_evidence):
+            return Evaluation.undefined(variables)
+        self.last = fit
+        return self._with_priors(fit, -2.0 * fit.approximation.log_evidence, -2.0 * gradient(self.task, fit))
+
+    def fit(self, variables):
+        """Return the approximate posterior at the outer variables."""
+        return self.task.fit(self.task.point(variables), self.last)
+
+    def _with_priors(self, fit, value, slope):
+        task, point = self.task, fit.point
+        first = int(task.learns_signal)
+        if task.theta_prior is not None:
+            penalty, by_theta = task.theta_prior(point.theta)
+            value += penalty
+            slope[first : first + len(point.theta)] += by_theta
+        if task.signal_prior is not None and first:
+            behind, here, ahead = task.signal_prior.penalty(
+                1.0, point.signal_var * task.unit**2 * np.exp(_DIFFERENCE)
+            )
+            value, slope[0] = value + here, slope[0] + (ahead - behind) / (_DIFFERENCE[2] - _DIFFERENCE[0])
+        return Evaluation(value, slope)
+
+
+# Logs at which a prior is looked at for its slope.
+_DIFFERENCE = np.array([-1e-6, 0.0, 1e-6])
+
+
+def approximate_evidence(task, theta, eval_gradient):
+    """Return the approximate log evidence at logs in the user's units and, on request, its gradient."""
+    fit = task.fit(task.point(theta - task.log_units))
+    value = fit.approximation.log_evidence - task.log_unit
+    return (value, gradient(task, fit)) if eval_gradient else value
+
+
+def gradient(task, fit):
+    """Return the derivatives of the log evidence by the outer variables."""
+    sensitivity = fit.approximation.sensitivity()
+    by_signal = [sensitivity.by_log_scale] if task.learns_signal else []
+    return np.concatenate(
+        [by_signal, _by_theta(task, fit, sensitivity), fit.approximation.likelihood_gradient()]
+    )
+
+
+def _by_theta(task, fit, sensitivity):
+    if not len(fit.point.theta):
+        return np.empty(0)
+    kernel = task.kernel_at(fit.point.theta)
+    if fit.factor is None:
+        return contract(kernel, sensitivity.weights, task.data.X)
+    return contract_factor(kernel, sensitivity.weights, task.data.X, fit.factor)
+
+
+def learn_latent(task, *, optimizer=None, n_restarts=0, random_state=None, report=None):
+    """Return the best `LatentLearned` from the starting values and from drawn ones.
+
+    Parameters
+    ----------
+    task : LatentTask
+        What is learned.
+    optimizer : callable, default=None
+        Takes the place of the descent; of scikit-learn's signature.
+    n_restarts : int, default=0
+        Further starts, drawn uniformly within the bounds.
+    random_state : int, RandomState instance or None, default=None
+        Draws them.
+    report : callable, default=None
+        report(n_rows, step, variables, evaluation) after every step.
+    """
+    starts, bounds = [task.start], task.bounds
+    if n_restarts:
+        if not np.isfinite(bounds).all():
+            raise ValueError(
+                "n_restarts_optimizer > 0 draws starts within the bounds, which must be finite; got "
+                f"{np.exp(bounds).tolist()}."
+            )
+        rng = check_random_state(random_state)
+        starts += [rng.uniform(*bounds.T) for _ in range(n_restarts)]
+    if optimizer is None:
+        ends = [_descend(task, start, report) for start in starts]
+    else:
+        ends = [_optimise(task, start, optimizer) for start in starts]
+    best = min(ends, key=lambda end: end.value)
+    return replace(best, n_evaluations=sum(end.n_evaluations for end in ends))
+
+
+def _descend(task, start, report):
+    """Return where exploring few rows leads, settled on all of them."""
+    ends, n_before, n_evaluations = None, None, 0
+    for rows in _levels(task):
+        level = task if len(rows) == len(task) else task.subset(rows)
+        if not level.has_all_classes:
+            continue
+        objective = LatentObjective(level)
+        explorer = Explorer(objective, *task.bounds.T, _at_level(report, len(rows)))
+        with threads_for(len(rows)):
+            ends = _found(explorer, ends, start, len(rows), n_before)
+            if level is task:
+                best = ends[0]
+                end = explorer.descend(best.x, curvature=best.curvature, tolerance=_tolerance(task))
+        n_before, n_evaluations = len(rows), n_evaluations + objective.n_calls
+    return _ended(objective, end.x, end.value, n_evaluations)
+
+
+def _found(explorer, coarser, start, n_rows, n_before):
+    """Return the best ends of a level: by exploring, or from those of a coarser level."""
+    if coarser is None:
+        return explorer.explore([start], _COARSE_TOLERANCE)
+    starts = [(_off_bounds(explorer, end.x, start), end.curvature * (n_rows / n_before)) for end in coarser]
+    return explorer.compare(starts, _COARSE_TOLERANCE)
+
+
+def _off_bounds(explorer, x, start):
+    """Return x with what few rows drove to a bound, where nothing has a slope any more, brought back."""
+    at_bound = np.minimum(x - explorer.lower, explorer.upper - x) < _AT_BOUND
+    return np.where(at_bound, np.clip(x, start - _IN_SIGHT, start + _IN_SIGHT), x)
+
+
+def _tolerance(task):
+    return _TOLERANCE if len(task) < _MANY else _TOLERANCE_OF_MANY
+
+
+def _levels(task):
+    """Return row indices of each level, nested; all rows alone where the kernel has nothing to learn."""
+    sizes = [len(task)]
+    if task.is_precomputed or not task.kernel.n_dims:
+        return [np.arange(len(task))]
+    while _FRACTION * sizes[-1] >= _COARSEST:
+        sizes.append(int(_FRACTION * sizes[-1]))
+    order = task.data.shuffled(make_gram(task.kernel))
+    return [np.sort(order[:size]) for size in reversed(sizes)]
+
+
+def _optimise(task, start, optimizer):
+    """Return where an optimizer of scikit-learn's signature ends, which sees a -log density."""
+    objective = LatentObjective(task)
+
+    def obj_func(variables, eval_gradient=True):
+        at = objective(np.asarray(variables, dtype=np.float64))
+        return (0.5 * at.value, 0.5 * at.gradient) if eval_gradient else 0.5 * at.value
+
+    x, value = optimizer(obj_func, start, bounds=task.bounds)
+    return _ended(objective, np.asarray(x, dtype=np.float64), 2.0 * float(value), objective.n_calls)
+
+
+def _ended(objective, x, value, n_evaluations):
+    return LatentLearned(x, value, objective.fit(x), n_evaluations)
+
+
+def _at_level(report, n_rows):
+    return None if report is None else partial(report, n_rows)

@@ -1,0 +1,225 @@
+"""What learning is about where the likelihood is not a normal one: kernel, signal variance and likelihood."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from ..decomposition.data import Data
+from ..decomposition.plan import Plan, Route
+from ..inference.approximate import laplace
+from ..inference.observations import observe
+from ..inference.variances import VariancePrior
+from ..kernels.gram import make_gram
+from ..likelihoods.protocol import Likelihood
+from ..linalg.curved import DensePrior, FactorPrior
+from ..linalg.factors import Factor, pivoted_cholesky
+from ..support.exceptions import LowRankWarning, warn_user
+
+__all__ = ["LatentFit", "LatentTask", "Point"]
+
+# A factor stands in for K where what it misses, times the largest curvature, has this trace: the log
+# evidence is then off by about half of that.
+_TAU_SHARE = 1e-3
+# Share of n up to which the rank of a factor pays.
+_LARGEST_SHARE = 0.3
+
+
+@dataclass(frozen=True)
+class Point:
+    """Values of all that is learned.
+
+    Attributes
+    ----------
+    signal_var : float
+        Factor of the kernel.
+    theta : ndarray of shape (p,)
+        Logs of the core kernel's parameters.
+    likelihood : Likelihood
+        With its own parameters.
+    """
+
+    signal_var: float
+    theta: np.ndarray
+    likelihood: Likelihood
+
+
+@dataclass(frozen=True)
+class LatentFit:
+    """An approximate posterior at one point, with the factor that stood for K (None for K itself)."""
+
+    point: Point
+    approximation: object
+    factor: Factor | None
+
+
+@dataclass(frozen=True)
+class LatentTask:
+    """Rows, a kernel, a likelihood, and how the posterior is approximated.
+
+    Outer variables are the logs of the signal variance (where its bounds leave a choice), of the kernel's
+    and of the likelihood's parameters, in this order.
+
+    Attributes
+    ----------
+    data : Data
+        Rows of positive weight with one column of targets. With a basis, latent functions have a constant.
+    kernel : Kernel or "precomputed"
+        Core kernel at its starting values.
+    likelihood : Likelihood
+        At its starting values.
+    approximate : callable
+        `laplace`, `bound` or `variational`.
+    signal_start : float
+        Start of the signal variance.
+    signal_bounds : tuple of float
+        Its bounds, equal where it is fixed.
+    theta_prior : callable or None
+        theta -> (-2 log density, gradient).
+    signal_prior : VariancePrior or None
+        Prior of the signal variance.
+    plan : Plan
+        When a factor stands in for K.
+    n_classes : int or None
+        Number of classes, for likelihoods of classes.
+    max_iter : int
+        Limit of the steps towards a mode.
+    integrated : bool
+        Whether constants are integrated out of the evidence.
+    unit : float
+        Of latent values and targets, in units of the user, in which the prior of the signal variance is.
+    """
+
+    data: Data
+    kernel: object
+    likelihood: Likelihood
+    approximate: object = laplace
+    signal_start: float = 1.0
+    signal_bounds: tuple = (1e-5, 1e5)
+    theta_prior: object = None
+    signal_prior: VariancePrior | None = None
+    plan: Plan = field(default_factory=Plan)
+    n_classes: int | None = None
+    max_iter: int = 100
+    integrated: bool = True
+    unit: float = 1.0
+
+    def __len__(self):
+        return len(self.data)
+
+    @property
+    def has_constant(self):
+        """Whether latent functions have unpenalised constants."""
+        return self.data.basis is not None
+
+    @property
+    def is_precomputed(self):
+        """Whether the kernel is a given matrix, without parameters."""
+        return isinstance(self.kernel, str)
+
+    @property
+    def learns_signal(self):
+        """Whether the signal variance is one of the outer variables."""
+        return self.signal_bounds[0] < self.signal_bounds[1]
+
+    @cached_property
+    def start(self):
+        """Outer variables at the starting values."""
+        signal = np.log([self.signal_start]) if self.learns_signal else np.empty(0)
+        theta = np.empty(0) if self.is_precomputed else self.kernel.theta
+        return np.concatenate([signal, theta, self.likelihood.theta])
+
+    @cached_property
+    def bounds(self):
+        """Bounds of the outer variables, (variables, 2)."""
+        signal = np.log([self.signal_bounds]) if self.learns_signal else np.empty((0, 2))
+        theta = np.empty((0, 2)) if self.is_precomputed else self.kernel.bounds.reshape(-1, 2)
+        return np.concatenate([signal, theta, self.likelihood.bounds])
+
+    def point(self, variables):
+        """Return the values that outer variables stand for."""
+        n_signal, n_likelihood = int(self.learns_signal), len(self.likelihood.names)
+        theta = variables[n_signal : len(variables) - n_likelihood]
+        signal = float(np.exp(variables[0])) if n_signal else self.signal_start
+        own = variables[len(variables) - n_likelihood :]
+        return Point(signal, theta, self.likelihood.with_theta(own))
+
+    @property
+    def log_unit(self):
+        """What the log evidence of targets in the user's unit is less by: a density of sum w - q numbers."""
+        weight = len(self) if self.data.weight is None else self.data.weight.sum()
+        return (weight - int(self.has_constant and self.integrated)) * np.log(self.unit)
+
+    @cached_property
+    def log_units(self):
+        """Logs of the units of the outer variables."""
+        moved = (
+            replace(self, likelihood=self.likelihood.in_units(1.0 / self.unit)) if self.unit != 1.0 else self
+        )
+        own = moved.likelihood.theta - self.likelihood.theta
+        signal = [2.0 * np.log(self.unit)] if self.learns_signal else []
+        return np.concatenate([signal, np.zeros(len(self.start) - len(own) - len(signal)), own])
+
+    def kernel_at(self, theta):
+        """Return the core kernel with other parameters."""
+        return self.kernel if self.is_precomputed else self.kernel.clone_with_theta(theta)
+
+    def subset(self, keep):
+        """Return the task of some of the rows."""
+        return replace(self, data=self.data.subset(keep), plan=self.plan.for_rows(len(keep)))
+
+    @property
+    def has_all_classes(self):
+        """Whether every class has a row; True for targets that are no classes."""
+        return self.n_classes is None or len(np.unique(self.data.Y)) == self.n_classes
+
+    def observations(self, likelihood):
+        """Return the targets under a likelihood."""
+        return observe(likelihood, self.data.Y[:, 0], self.data.weight, self.n_classes)
+
+    def fit(self, point, start=None):
+        """Return the `LatentFit` at a point, from the mode of another fit."""
+        observations = self.observations(point.likelihood)
+        prior, factor = self._prior(point, observations, start)
+        approximation = self.approximate(
+            prior,
+            observations,
+            has_constant=self.has_constant,
+            integrated=self.integrated,
+            start=None if start is None else start.approximation,
+            max_iter=self.max_iter,
+        )
+        return LatentFit(point, approximation, factor)
+
+    def _prior(self, point, observations, start):
+        """Return the prior of the latent function and, where one stands for K, its factor."""
+        gram, X = make_gram(self.kernel_at(point.theta)), self.data.X
+        factor = self._factor(gram, point, observations, start)
+        if factor is None:
+            return DensePrior(gram.square(X), point.signal_var), None
+        return FactorPrior(factor.Phi, point.signal_var, factor.L), factor
+
+    def _factor(self, gram, point, observations, start):
+        """Return a factor where the plan wants one, or where one of small rank is exact to tolerance."""
+        n, route = len(self), self.plan.route(len(self))
+        if route is Route.EXACT:
+            return None
+        gram.check(self.data.X)
+        if route in (Route.OF_RANK, Route.BEYOND_MEMORY):
+            if route is Route.BEYOND_MEMORY:
+                _warn_of_memory(n, self.plan.factor_rank(n))
+            return pivoted_cholesky(gram, self.data.X, rank=self.plan.factor_rank(n))
+        F = observations.starting_constants()[None, :] if start is None else start.approximation.mode.F
+        tau = _TAU_SHARE / (point.signal_var * observations.largest_step_curvature(F))
+        by_force = self.plan.forces_factors
+        rank = n if by_force else max(1, int(_LARGEST_SHARE * n))
+        factor = pivoted_cholesky(gram, self.data.X, tau=tau, rank=rank)
+        return factor if by_force or factor.tau <= tau else None
+
+
+def _warn_of_memory(n, rank):
+    warn_user(
+        f"The kernel matrix of {n} rows does not fit in memory; a factor of rank {rank} stands in. Set rank "
+        "to choose another.",
+        LowRankWarning,
+    )

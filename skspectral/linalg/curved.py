@@ -1,0 +1,320 @@
+"""A prior of latent values beside curvatures of their likelihood: R = (W^-1 + K)^-1 and what follows from it.
+
+Approximations by a normal posterior need, for one latent function with curvatures W = diag(W_i) of -log p,
+
+    R = (W^-1 + K)^-1,    log|I + K W|,    V = (K^-1 + W)^-1 = K - K R K,
+
+and nothing else of K. A prior has two forms, the matrix itself (`DensePrior`) and a factor K = Phi Phi'
+(`FactorPrior`); `curved(W)` returns R in the form that belongs to it, with the same verbs:
+
+==================  ======================================================================================
+times(V)            R V for V of shape (n, m)
+log_det             log|I + K W|
+variances()         the diagonal of V
+explained(cross)    c'R c for each row c of `cross`, kernel values or features of new inputs
+explained_jointly   c'R d for all pairs of rows
+sensitivity(l, r)   dL/dK = (l r' + r l')/2 - R/2, ready for contraction, and tr(dL/dK K)
+==================  ======================================================================================
+
+Curvatures may be 0, and negative where log p is not concave, as long as K^-1 + W is positive definite.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
+
+from ..support.exceptions import IndefiniteKernelError
+
+__all__ = ["DensePrior", "FactorPrior", "Sensitivity", "lower_cholesky"]
+
+# Below this product of curvature and prior variance, 1 - (1 + W V)^-1 leaves fewer than half of the digits.
+_SMALLEST_SHARE = 1e-8
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Derivative of a number L by the kernel matrix.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n, n) or pair of ndarray
+        G with dL = sum_ij G_ij dK_ij, K without the prior's scale; for a factor, the same by K(X, Z) and by
+        K(Z, Z), Z the landmarks.
+    by_log_scale : float
+        tr(G K): the derivative by the log of a factor of K.
+    """
+
+    weights: object
+    by_log_scale: float
+
+
+class DensePrior:
+    """N(0, scale K) with K at hand.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Kernel matrix; overwritten by scale K.
+    scale : float, default=1
+        Its factor.
+    """
+
+    def __init__(self, K, scale=1.0):
+        self.K, self.scale = np.multiply(K, scale, out=K), scale
+
+    def __len__(self):
+        return len(self.K)
+
+    @property
+    def diagonal(self):
+        """Prior variances at the rows, (n,)."""
+        return np.diag(self.K)
+
+    def times(self, V):
+        """Return scale K V."""
+        return self.K @ V
+
+    def coefficients(self, A):
+        """Return what kernel values with the rows are multiplied by in the mean: scale A."""
+        return self.scale * A
+
+    def curved(self, W):
+        """Return R for curvatures W (n,)."""
+        return DenseCurved(self, W)
+
+
+class FactorPrior:
+    """N(0, scale Phi Phi') without the kernel matrix.
+
+    Parameters
+    ----------
+    Phi : ndarray of shape (n, r)
+        Features of the rows.
+    scale : float, default=1
+        Factor of Phi Phi'.
+    L : ndarray of shape (r, r), default=None
+        Cholesky factor of K among the landmarks that span the features, for sensitivities.
+    """
+
+    def __init__(self, Phi, scale=1.0, L=None):
+        self.Phi, self.scale, self.L = np.sqrt(scale) * Phi, scale, L
+
+    def __len__(self):
+        return len(self.Phi)
+
+    @property
+    def diagonal(self):
+        """Prior variances at the rows, (n,)."""
+        return np.einsum("ij,ij->i", self.Phi, self.Phi)
+
+    def times(self, V):
+        """Return scale Phi Phi' V."""
+        return self.Phi @ (self.Phi.T @ V)
+
+    def coefficients(self, A):
+        """Return what features are multiplied by in the mean."""
+        return np.sqrt(self.scale) * (self.Phi.T @ A)
+
+    def curved(self, W):
+        """Return R for curvatures W (n,)."""
+        return FactorCurved(self, W)
+
+    def sensitivity(self, left, right, R_Phi):
+        """Return the `Sensitivity` of G = (l r' + r l')/2 - R/2, given R Phi (n, r).
+
+        K~ = C K(Z,Z)^-1 C' with C = K(X, Z), so dL = 2 tr((G Phi L^-1)'dC) - tr(L^-T Phi'G Phi L^-1 dK(Z,Z)).
+        """
+        G_Phi = 0.5 * (left @ (right.T @ self.Phi) + right @ (left.T @ self.Phi) - R_Phi)
+        inner = self.Phi.T @ G_Phi
+        if self.L is None:
+            return Sensitivity(None, float(np.trace(inner)))
+        to_landmarks = np.sqrt(self.scale) * _times_inverse(G_Phi, self.L)
+        among = _times_inverse(_times_inverse(inner, self.L).T, self.L)
+        return Sensitivity((2.0 * to_landmarks, -0.5 * (among + among.T)), float(np.trace(inner)))
+
+
+class DenseCurved:
+    """R = w (S + w K w)^-1 w with w = |W|^1/2 and S = sign(W), by one Cholesky factorisation.
+
+    Parameters
+    ----------
+    prior : DensePrior
+        The prior.
+    W : ndarray of shape (n,)
+        Curvatures.
+
+    Raises
+    ------
+    IndefiniteKernelError
+        If K^-1 + W is not positive definite.
+
+    Notes
+    -----
+    Rows of negative curvature come last, where S + w K w = L S L' with a lower triangular L: a factorisation
+    of the others, and one of what is left for the few. It exists where K^-1 + W is positive definite.
+    """
+
+    def __init__(self, prior, W):
+        self.prior, self.W = prior, W
+        self.sign, self.root = np.where(W < 0, -1.0, 1.0), np.sqrt(np.abs(W))
+        self.order = np.argsort(W < 0, kind="stable") if (W < 0).any() else slice(None)
+        self.signs = self.sign[self.order]
+        self.L = _signed_cholesky(self._bordered(), int((W >= 0).sum()))
+
+    def _bordered(self):
+        """Return S + w K w, rows of negative curvature last."""
+        B = self.prior.K * self.root
+        B *= self.root[:, None]
+        B.flat[:: len(B) + 1] += self.sign
+        return B if isinstance(self.order, slice) else B[np.ix_(self.order, self.order)]
+
+    @property
+    def log_det(self):
+        """log|I + K W|."""
+        return 2.0 * np.log(np.diag(self.L)).sum()
+
+    @cached_property
+    def inverse(self):
+        """(S + w K w)^-1."""
+        if isinstance(self.order, slice):
+            half, _ = dpotri(self.L, lower=True)
+            half.flat[:: len(half) + 1] *= 0.5
+            return np.tril(half) + np.tril(half).T
+        L_inv, _ = dtrtri(self.L, lower=True)
+        inverse, back = (L_inv.T * self.signs) @ L_inv, np.argsort(self.order)
+        return inverse[np.ix_(back, back)]
+
+    def times(self, V):
+        """Return R V, (n, m)."""
+        X = self.root[:, None] * V
+        if "inverse" in vars(self):
+            return self.root[:, None] * (self.inverse @ X)
+        half = self.signs[:, None] * _solve(self.L, X[self.order])
+        X[self.order] = _solve(self.L, half, trans="T")
+        return self.root[:, None] * X
+
+    def variances(self):
+        """Return diag(K - K R K): (S_i - [(S + w K w)^-1]_ii)/|W_i|, from K itself where W_i is about 0."""
+        flat = np.abs(self.W) * self.prior.diagonal < _SMALLEST_SHARE
+        v = np.empty_like(self.W)
+        v[~flat] = ((self.sign - np.diag(self.inverse)) / np.abs(np.where(flat, 1.0, self.W)))[~flat]
+        v[flat] = self.prior.diagonal[flat] - self._explained(self.prior.K[flat])
+        return np.maximum(v, 0.0)
+
+    def explained(self, cross):
+        """Return scale^2 c'R c for each row c of kernel values K(X*, X)."""
+        return self.prior.scale**2 * self._explained(cross)
+
+    def explained_jointly(self, cross):
+        """Return scale^2 c'R d for all pairs of rows c, d of kernel values K(X*, X)."""
+        half = self._half(cross)
+        return self.prior.scale**2 * ((half.T * self.signs) @ half)
+
+    def _explained(self, cross):
+        return self.signs @ self._half(cross) ** 2
+
+    def _half(self, cross):
+        return _solve(self.L, (cross * self.root).T[self.order])
+
+    def sensitivity(self, left, right):
+        """Return the `Sensitivity` of G = (l r' + r l')/2 - R/2."""
+        R = self.inverse * self.root
+        R *= self.root[:, None]
+        return dense_sensitivity(self.prior, left, right, R)
+
+
+class FactorCurved:
+    """R = W - W Phi A^-1 Phi'W with A = I + Phi'W Phi, O(n r^2).
+
+    Parameters
+    ----------
+    prior : FactorPrior
+        The prior.
+    W : ndarray of shape (n,)
+        Curvatures.
+    """
+
+    def __init__(self, prior, W):
+        self.prior, self.W = prior, W
+        self.L = lower_cholesky(np.eye(prior.Phi.shape[1]) + prior.Phi.T @ (W[:, None] * prior.Phi))
+
+    @property
+    def log_det(self):
+        """log|I + K W|."""
+        return 2.0 * np.log(np.diag(self.L)).sum()
+
+    def times(self, V):
+        """Return R V, (n, m)."""
+        WV = self.W[:, None] * V
+        inner = _solve(self.L, _solve(self.L, self.prior.Phi.T @ WV), trans="T")
+        return WV - self.W[:, None] * (self.prior.Phi @ inner)
+
+    @cached_property
+    def half(self):
+        """L^-1 Phi', (r, n): its columns' products are V."""
+        return _solve(self.L, self.prior.Phi.T)
+
+    def variances(self):
+        """Return diag(Phi A^-1 Phi')."""
+        return np.einsum("ri,ri->i", self.half, self.half)
+
+    def explained(self, cross):
+        """Return what the rows explain of scale |phi|^2 for each row phi of features."""
+        left = _solve(self.L, cross.T)
+        return self.prior.scale * (np.einsum("ij,ij->i", cross, cross) - np.einsum("ri,ri->i", left, left))
+
+    def explained_jointly(self, cross):
+        """Return what the rows explain of scale Phi* Phi*'."""
+        left = _solve(self.L, cross.T)
+        return self.prior.scale * (cross @ cross.T - left.T @ left)
+
+    def sensitivity(self, left, right):
+        """Return the `Sensitivity` of G = (l r' + r l')/2 - R/2; R Phi = W Phi A^-1."""
+        R_Phi = self.W[:, None] * _solve(self.L, self.half, trans="T").T
+        return self.prior.sensitivity(left, right, R_Phi)
+
+
+def dense_sensitivity(prior, left, right, R):
+    """Return the `Sensitivity` of G = (l r' + r l')/2 - R/2; R is overwritten."""
+    G = left @ right.T
+    G += G.T.copy()
+    G -= R
+    G *= 0.5
+    by_log_scale = float(np.vdot(G, prior.K))
+    G *= prior.scale
+    return Sensitivity(G, by_log_scale)
+
+
+def lower_cholesky(B):
+    """Return the lower Cholesky factor; say by the usual error that there is none."""
+    try:
+        return cholesky(B, lower=True, check_finite=False)
+    except LinAlgError:
+        raise IndefiniteKernelError(np.nan, 0.0) from None
+
+
+def _signed_cholesky(B, n_positive):
+    """Return L with L S L' = B, S = 1 for the first rows and -1 for the others; B is overwritten."""
+    if n_positive == len(B):
+        L, info = dpotrf(B.T, lower=True, clean=True, overwrite_a=True)
+        if info:
+            raise IndefiniteKernelError(np.nan, 0.0)
+        return L
+    first, last = slice(n_positive), slice(n_positive, None)
+    L = np.zeros_like(B)
+    L[first, first] = lower_cholesky(B[first, first])
+    L[last, first] = _solve(L[first, first], B[first, last]).T
+    L[last, last] = lower_cholesky(L[last, first] @ L[last, first].T - B[last, last])
+    return L
+
+
+def _solve(L, X, trans="N"):
+    return solve_triangular(L, X, lower=True, trans=trans, check_finite=False)
+
+
+def _times_inverse(X, L):
+    """Return X L^-1."""
+    return _solve(L, X.T, trans="T").T

@@ -1,0 +1,284 @@
+"""Laplace's approximation and the bounds against dense definitions, for every likelihood and form of K."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from laplace_reference import DenseLaplace
+from problems import close
+from scipy.special import log_expit
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from skspectral.decomposition.data import Data
+from skspectral.decomposition.plan import Plan
+from skspectral.inference.approximate import bound, evidence_bracket, laplace, variational
+from skspectral.inference.modes import find_mode
+from skspectral.inference.observations import observe
+from skspectral.learning.latent import approximate_evidence
+from skspectral.learning.latent_task import LatentTask
+from skspectral.likelihoods import Bernoulli, Categorical, Gaussian, Huber, Laplace, Poisson, StudentT
+from skspectral.linalg.curved import DensePrior, FactorPrior
+from skspectral.support.exceptions import IndefiniteKernelError
+
+N = 25
+LIKELIHOODS = {
+    "gaussian": Gaussian(noise_var=0.09),
+    "logistic": Bernoulli(),
+    "probit": Bernoulli(link="probit"),
+    "poisson": Poisson(),
+    "student_t": StudentT(scale=0.3, dof=4.0, dof_bounds=(0.5, 100.0)),
+    "laplace": Laplace(scale=0.4, smoothing=1.0),
+    "huber": Huber(scale=0.3, corner=0.5),
+    "softmax": Categorical(),
+}
+each = pytest.mark.parametrize("name", LIKELIHOODS)
+constants = pytest.mark.parametrize("has_constant", [True, False])
+forms = pytest.mark.parametrize("form", ["dense", "factor"])
+
+
+def problem(name, seed=0, n=N):
+    rng = np.random.default_rng(seed)
+    X = np.sort(rng.uniform(0, 6, (n, 1)), axis=0)
+    f = 2.0 * np.sin(X[:, 0]) + 0.5
+    y = {
+        "logistic": (f + rng.normal(size=n) > 0.5).astype(float),
+        "probit": (f + rng.normal(size=n) > 0.5).astype(float),
+        "poisson": rng.poisson(np.exp(f)).astype(float),
+        "softmax": np.digitize(f + 0.5 * rng.normal(size=n), [-0.5, 1.0]),
+    }.get(name, f + 0.3 * rng.standard_t(2, size=n))
+    return SimpleNamespace(
+        X=X, y=y, weight=rng.uniform(0.5, 2.0, n), n_classes=3 if name == "softmax" else None
+    )
+
+
+def kernel_matrix(X, length=1.0):
+    return Matern(length, nu=1.5)(X) + 1e-3 * np.eye(len(X))
+
+
+def prior(K, form, scale=2.0):
+    if form == "dense":
+        return DensePrior(K.copy(), scale)
+    L = np.linalg.cholesky(K)
+    return FactorPrior(L, scale, L)
+
+
+def fitted(name, form, has_constant, approximate=laplace, **kwargs):
+    p = problem(name)
+    observations = observe(LIKELIHOODS[name], p.y, p.weight)
+    return p, approximate(prior(kernel_matrix(p.X), form), observations, has_constant=has_constant, **kwargs)
+
+
+def referee(name, p, has_constant, start=None):
+    K = 2.0 * kernel_matrix(p.X)
+    return DenseLaplace(K, LIKELIHOODS[name], p.y, p.weight, has_constant, p.n_classes, start)
+
+
+@each
+@constants
+@forms
+def test_mode_evidence_and_predictions_are_those_of_the_definition(name, has_constant, form):
+    p, fit = fitted(name, form, has_constant)
+    start = None
+    if name == "student_t":  # which has several modes: the definition starts near the one that was found
+        start = np.append(fit.mode.KA[:, 0], fit.mode.constants[: int(has_constant)])
+    dense = referee(name, p, has_constant, start)
+    assert fit.mode.is_found
+    assert close(fit.mode.F, dense.F, 1e-8)
+    assert fit.log_evidence == pytest.approx(dense.log_evidence, rel=1e-10, abs=1e-8)
+    new = np.array([[-1.0], [2.0], [7.5]])
+    cross = Matern(1.0, nu=1.5)(new, p.X)
+    features = (
+        cross if form == "dense" else np.linalg.solve(np.linalg.cholesky(kernel_matrix(p.X)), cross.T).T
+    )
+    mean, var = dense.predict(2.0 * cross, np.full(3, 2.0))
+    assert close(fit.mean(features), mean, 1e-7)
+    if var is not None:
+        assert close(fit.variance(features, np.ones(3)), var, 1e-7)
+        assert close(np.diag(fit.covariance(features, np.eye(3))), var, 1e-7)
+
+
+@each
+@constants
+def test_covariances_at_the_rows_are_those_of_the_definition(name, has_constant):
+    p, fit = fitted(name, "dense", has_constant)
+    _, factor = fitted(name, "factor", has_constant)
+    K = 2.0 * kernel_matrix(p.X)
+    if name == "softmax":
+        classes = np.eye(3) - 1.0 / 3.0  # what is common to all classes is left out by the factor
+        assert close(classes @ fit.covariances @ classes, classes @ factor.covariances @ classes, 1e-7)
+        return
+    dense = referee(name, p, has_constant, None if name != "student_t" else _at(fit, has_constant))
+    _, var = dense.predict(K, np.diag(K))
+    assert close(fit.covariances, var, 1e-7)
+    assert close(factor.covariances, var, 1e-7)
+
+
+def _at(fit, has_constant):
+    return np.append(fit.mode.KA[:, 0], fit.mode.constants[: int(has_constant)])
+
+
+@each
+@constants
+@forms
+@pytest.mark.parametrize("integrated", [True, False])
+def test_gradients_are_differences(name, has_constant, form, integrated):
+    p = problem(name, n=40)
+    data = Data.with_intercept(p.X, p.y[:, None], p.weight, has_constant)
+    plan = Plan("exact") if form == "dense" else Plan("low_rank", rank=40)
+    task = LatentTask(
+        data, RBF(0.7), LIKELIHOODS[name], plan=plan, n_classes=p.n_classes, integrated=integrated
+    )
+    theta = task.start + 0.1
+    value, gradient = approximate_evidence(task, theta, True)
+    assert value == pytest.approx(approximate_evidence(task, theta, False))
+    h = 1e-5
+    differences = [
+        (approximate_evidence(task, theta + e, False) - approximate_evidence(task, theta - e, False))
+        / (2 * h)
+        for e in h * np.eye(len(theta))
+    ]
+    assert close(gradient, differences, 1e-6)
+
+
+@constants
+@forms
+@pytest.mark.parametrize("approximate", [bound, variational])
+def test_gradients_of_the_bounds_are_differences(has_constant, form, approximate):
+    p = problem("logistic", n=40)
+    data = Data.with_intercept(p.X, p.y[:, None], p.weight, has_constant)
+    plan = Plan("exact") if form == "dense" else Plan("low_rank", rank=40)
+    task = LatentTask(data, RBF(0.7), Bernoulli(), approximate, plan=plan)
+    _, gradient = approximate_evidence(task, task.start, True)
+    h = 1e-4
+    differences = [
+        (
+            approximate_evidence(task, task.start + e, False)
+            - approximate_evidence(task, task.start - e, False)
+        )
+        / (2 * h)
+        for e in h * np.eye(2)
+    ]
+    assert close(gradient, differences, 1e-5)
+
+
+@forms
+def test_the_gradient_of_the_bound_of_several_classes_is_its_difference(form):
+    p = problem("softmax", n=40)
+    data = Data.with_intercept(p.X, p.y[:, None], p.weight, True)
+    plan = Plan("exact") if form == "dense" else Plan("low_rank", rank=40)
+    task = LatentTask(data, RBF(0.7), Categorical(), bound, plan=plan, n_classes=3)
+    _, gradient = approximate_evidence(task, task.start, True)
+    h = 1e-5
+    differences = [
+        (
+            approximate_evidence(task, task.start + e, False)
+            - approximate_evidence(task, task.start - e, False)
+        )
+        / (2 * h)
+        for e in h * np.eye(2)
+    ]
+    assert close(gradient, differences, 1e-6)
+
+
+def sampled_log_evidence(K, y, n_samples=400_000):
+    """Log evidence of a logistic model by sampling from the prior, with its standard error."""
+    rng = np.random.default_rng(0)
+    f = rng.normal(size=(n_samples, len(y))) @ np.linalg.cholesky(K).T
+    log_p = log_expit(np.where(y == 1, f, -f)).sum(axis=1)
+    p = np.exp(log_p - log_p.max())
+    return log_p.max() + np.log(p.mean()), p.std() / p.mean() / np.sqrt(n_samples)
+
+
+@pytest.mark.parametrize("scale", [3.0, 50.0])
+def test_bounds_bracket_the_evidence(scale):
+    p = problem("logistic", n=8)
+    K = kernel_matrix(p.X)
+    observations = observe(Bernoulli(), p.y)
+    value, error = sampled_log_evidence(scale * K, p.y)
+    fixed, own, near = (
+        f(prior(K, "dense", scale), observations, has_constant=False).log_evidence
+        for f in (bound, variational, laplace)
+    )
+    lower, upper = evidence_bracket(laplace(prior(K, "dense", scale), observations, has_constant=False))
+    assert fixed < own < value + 3 * error
+    assert value < upper
+    assert lower == pytest.approx(own, abs=0.01)
+    assert lower <= own + 1e-12
+    assert abs(near - value) < 0.6
+
+
+def test_the_bracket_of_several_classes_holds_their_laplace_evidence():
+    p = problem("softmax")
+    fit = laplace(prior(kernel_matrix(p.X), "dense"), observe(Categorical(), p.y), integrated=False)
+    lower, upper = evidence_bracket(fit)
+    assert lower < fit.log_evidence < upper
+    assert upper == pytest.approx(fit.mode.psi)
+
+
+def test_two_classes_of_the_softmax_are_the_logistic_curve_with_twice_the_variance():
+    p = problem("logistic")
+    K = kernel_matrix(p.X)
+    binary = laplace(DensePrior(K.copy(), 2.0), observe(Bernoulli(), p.y), has_constant=False)
+    joint = laplace(DensePrior(K.copy(), 1.0), observe(Categorical(), p.y.astype(int)), has_constant=False)
+    assert joint.log_evidence == pytest.approx(binary.log_evidence, rel=1e-10)
+    assert close(joint.mode.F[:, 1] - joint.mode.F[:, 0], binary.mode.F[:, 0], 1e-8)
+    own = bound(DensePrior(K.copy(), 2.0), observe(Bernoulli(), p.y), has_constant=False)
+    both = bound(DensePrior(K.copy(), 1.0), observe(Categorical(), p.y.astype(int)), has_constant=False)
+    assert both.log_evidence == pytest.approx(own.log_evidence, rel=1e-10)
+
+
+def test_a_start_nearby_saves_factorisations():
+    p = problem("logistic", n=60)
+    observations = observe(Bernoulli(), p.y)
+    cold = find_mode(prior(kernel_matrix(p.X), "dense"), observations)
+    near = prior(kernel_matrix(p.X, 1.02), "dense")
+    warm = find_mode(near, observations, start=cold)
+    assert warm.n_factorisations < find_mode(near, observations).n_factorisations
+    assert close(warm.F, find_mode(near, observations).F, 1e-8)
+
+
+def test_weights_are_powers_of_the_likelihood():
+    p = problem("poisson")
+    weight = np.where(np.arange(N) % 5 == 0, 2.0, 1.0)
+    rows = np.sort(np.concatenate([np.arange(N), np.flatnonzero(weight == 2.0)]))
+    kernel = RBF(1.0)
+    one = laplace(DensePrior(kernel(p.X)), observe(Poisson(), p.y, weight))
+    two = laplace(DensePrior(kernel(p.X[rows])), observe(Poisson(), p.y[rows]))
+    assert one.log_evidence == pytest.approx(two.log_evidence, rel=1e-8)
+    assert close(one.mode.F[rows], two.mode.F, 1e-6)
+
+
+def test_curvature_that_no_mode_has_is_refused():
+    K = kernel_matrix(problem("logistic").X)
+    with pytest.raises(IndefiniteKernelError):
+        DensePrior(K).curved(np.full(N, -1.0))
+
+
+def test_rows_without_curvature_keep_their_prior_variance():
+    K = kernel_matrix(problem("logistic").X)
+    W = np.where(np.arange(N) < 5, 0.0, 1.0)
+    V = np.linalg.inv(np.linalg.inv(K) + np.diag(W))
+    assert close(DensePrior(K.copy()).curved(W).variances(), np.diag(V), 1e-7)
+    W[7] = -0.1
+    V = np.linalg.inv(np.linalg.inv(K) + np.diag(W))
+    curved = DensePrior(K.copy()).curved(W)
+    assert close(curved.variances(), np.diag(V), 1e-7)
+    assert close(curved.times(np.eye(N)), np.diag(W) - W[:, None] * V * W, 1e-7)
+    assert curved.log_det == pytest.approx(np.linalg.slogdet(np.eye(N) + K * W)[1])
+
+
+def test_student_t_finds_the_higher_of_two_modes():
+    """An observation far from all others pulls the latent function, or it does not."""
+    y = np.array([0.0, 0.05, -0.05, 0.0, 6.0, 0.05, -0.05, 0.0])
+    K = RBF(1.0)(np.linspace(0, 1, 8)[:, None]) + 1e-6 * np.eye(8)
+    observations = observe(StudentT(scale=0.1, dof=3.0), y)
+    mode = find_mode(DensePrior(K.copy()), observations, has_constant=False)
+    at_outlier = find_mode(DensePrior(K.copy()), observations, has_constant=False, start=_pulled(mode))
+    assert mode.psi >= at_outlier.psi - 1e-9
+    assert abs(mode.F[4, 0]) < 0.2
+
+
+def _pulled(mode):
+    A = np.zeros_like(mode.A)
+    A[4] = 6.0
+    return SimpleNamespace(A=A, constants=np.zeros(1))
