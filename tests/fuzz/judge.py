@@ -1,0 +1,94 @@
+"""One case: fine, refused with a reason, or failed; within a time limit."""
+
+import re
+import signal
+import traceback
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+import skspectral
+
+from .checks import check
+from .data import draw_sample
+from .models import NEEDS_POSITIVE, draw_model
+
+__all__ = ["Verdict", "draw", "judge"]
+
+_NAMED = tuple(
+    kind
+    for kind in vars(skspectral).values()
+    if isinstance(kind, type) and issubclass(kind, Warning)
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a case: "fine", "refused" or "failed", and by which words."""
+
+    kind: str
+    words: str = ""
+    trace: str = ""
+
+
+class TooLong(Exception):
+    """A case took longer than it may."""
+
+
+def draw(seed, number):
+    """Return the estimator and the sample of a case."""
+    rng = np.random.default_rng([seed, number])
+    model = draw_model(rng)
+    positive = getattr(model, "kernel", None) in NEEDS_POSITIVE
+    return model, draw_sample(rng, positive=positive)
+
+
+def judge(model, sample, rng, seconds):
+    """Return the `Verdict` on a case."""
+    try:
+        with _within(seconds), warnings.catch_warnings():
+            _only_named_warnings()
+            check(model, sample, rng)
+    except Exception as error:
+        trace = "".join(traceback.format_exception(error))
+        if _is_refusal(error):
+            return Verdict("refused", _without_numbers(str(error)), trace)
+        return Verdict("failed", f"{type(error).__name__}: {str(error).splitlines()[0][:200]}", trace)
+    return Verdict("fine")
+
+
+def _only_named_warnings():
+    """Make every warning an error that is not announced by the package."""
+    warnings.simplefilter("error")
+    for kind in (*_NAMED, ConvergenceWarning):
+        warnings.simplefilter("ignore", kind)
+
+
+@contextmanager
+def _within(seconds):
+    def stop(*_):
+        raise TooLong(f"longer than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _is_refusal(error):
+    """Return whether an error was raised on purpose: a ValueError of a raise statement of ours or sklearn's."""
+    if not isinstance(error, ValueError) or isinstance(error, np.linalg.LinAlgError):
+        return False
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    ours = "skspectral" in last.filename or "sklearn" in last.filename
+    return ours and (last.line or "").lstrip().startswith("raise")
+
+
+def _without_numbers(message):
+    return re.sub(r"[-+]?\d[\d.]*(e[-+]?\d+)?", "#", message.splitlines()[0])[:160]
