@@ -121,8 +121,8 @@ class Spectrum:
         Notes
         -----
         The mean is deflated: with P = I - QQ', the matrix PKP + c QQ' has eigenvectors Q at the
-        eigenvalue c, chosen twice above all others, so the rest of its eigenvectors are U. These are
-        rank-q updates of K in place; no second n x n matrix is made.
+        eigenvalue c, chosen twice above all others, and above what PKP is rounded from, so the rest of its
+        eigenvectors are U. These are rank-q updates of K in place; no second n x n matrix is made.
         """
         K = _own_copy(K, overwrite_K)
         if not np.isfinite(K).all():
@@ -133,15 +133,16 @@ class Spectrum:
         rows = Rows.make(len(K), basis, sample_weight)
         KQ = rows.project(K)
         size = _norm(K)
+        mean_size = _norm(rows.Q.T @ KQ)
         if rows.n_mean:
-            add_outer(K, (2.0 * size or 1.0) * rows.Q, rows.Q)
+            add_outer(K, (2.0 * max(size, mean_size) or 1.0) * rows.Q, rows.Q)
         whole = rows.present.all()
         block = K if whole else K[np.ix_(rows.present, rows.present)]
         # The transpose of a C-ordered symmetric matrix is itself in LAPACK's order: no copy.
         s, V = symmetric_eigen(block.T)
         s, V = s[: len(s) - rows.n_mean], V[:, : len(s) - rows.n_mean]
         s = s if size > 0 else np.zeros_like(s)
-        bound = max(s.max(initial=0.0), 0.0) + _norm(rows.Q.T @ KQ)  # on the spectrum of K
+        bound = max(s.max(initial=0.0), 0.0) + mean_size  # on the spectrum of K
         resolution = _resolution(s, bound, len(block), precision, size)
         U = V if whole else _scatter_rows(np.asarray(V), rows.present)
         return cls(np.where(s > resolution, s, 0.0), U, resolution, rows, KQ)

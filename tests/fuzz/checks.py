@@ -87,7 +87,8 @@ def _kernel_matrix(fitted, sample):
     if not isinstance(fitted.kernel, str):
         return fitted.kernel(X)
     names = {"gamma": fitted.gamma, "degree": fitted.degree, "coef0": fitted.coef0}
-    return pairwise_kernels(X, metric=fitted.kernel, filter_params=True, **names)
+    given = {name: value for name, value in names.items() if value is not None}
+    return pairwise_kernels(X, metric=fitted.kernel, filter_params=True, **given)
 
 
 def _reported_evidence(fitted):

@@ -21,11 +21,14 @@ def log_evidence(K, y, noise_ratio, noise_var, weight, fit_intercept):
     z = A.T @ (root * y / np.sqrt(noise_var))
     if not len(z):
         return np.log(root).sum(), 0.0
-    L = cholesky(0.5 * (C + C.T), lower=True)
+    C = 0.5 * (C + C.T)
+    negative = max(1.0 - np.linalg.eigvalsh(C)[0], 0.0)  # which the package takes for rounding
+    L = cholesky(C, lower=True)
     fit = (solve_triangular(L, z, lower=True) ** 2).sum()
     log_det = 2.0 * np.log(np.diag(L)).sum()
     value = len(z) * np.log(2.0 * np.pi) + len(z) * np.log(noise_var) + log_det + fit
     rounding = np.finfo(np.float64).eps * len(z) * np.linalg.norm(C, 2) * (len(z) + fit)
+    rounding += negative * (len(z) + fit)
     # what centring an offset leaves of y
     rounding += 8 * np.finfo(np.float64).eps * np.abs(z).max() * np.abs(root * y).max() / np.sqrt(noise_var)
     return -0.5 * value + np.log(root).sum(), 10.0 * rounding + 1e-9 * (len(z) + abs(value))
