@@ -71,6 +71,7 @@ from .support.exceptions import (
     IndefiniteKernelWarning,
     KernelBoundWarning,
     LowRankWarning,
+    NoiseResolutionWarning,
     RankDeficientBasisWarning,
 )
 
@@ -88,6 +89,7 @@ __all__ = [
     "KernelSearchCV",
     "KernelSearchDisplay",
     "LowRankWarning",
+    "NoiseResolutionWarning",
     "PredictionBandDisplay",
     "RankDeficientBasisWarning",
     "SpectralGPRegressor",

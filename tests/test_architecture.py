@@ -127,6 +127,7 @@ PUBLIC = {
     "KernelSearchCV",
     "KernelSearchDisplay",
     "LowRankWarning",
+    "NoiseResolutionWarning",
     "PredictionBandDisplay",
     "RankDeficientBasisWarning",
     "SpectralGPRegressor",

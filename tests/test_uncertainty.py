@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from skspectral import SpectralGPRegressor, SpectralKernelRidge
+from skspectral import NoiseResolutionWarning, SpectralGPRegressor, SpectralKernelRidge
 from skspectral.inference.averaging import StudentMixture, _quadrature
 from skspectral.inference.tuned import ratio_range
 
@@ -243,8 +243,9 @@ def test_a_weak_signal_may_be_absent_within_its_interval():
 
 def test_data_without_noise_leave_the_noise_without_lower_end():
     X, y = fine_line()
-    (found,) = clone(GP).fit(X, y).variance_uncertainty()
-    assert found.status == "noise_free"
+    with pytest.warns(NoiseResolutionWarning):
+        (found,) = clone(GP).fit(X, y).variance_uncertainty()
+    assert found.status == "resolution"
     assert found.noise_interval[0] == found.ratio_interval[0] == 0.0
     assert 0 < found.noise_interval[1] < 1e-6
     assert found.noise_se == np.inf
@@ -623,7 +624,8 @@ def test_kernels_without_information_are_averaged_without_complaint(K):
 
 def test_data_without_noise_are_averaged_close_to_interpolation():
     X, y = fine_line()
-    gp = clone(AVERAGED).fit(X, y)
+    with pytest.warns(NoiseResolutionWarning):
+        gp = clone(AVERAGED).fit(X, y)
     lower, upper = gp.predict_interval(X, include_noise=False)
     np.testing.assert_allclose(gp.predict(X), y, atol=1e-5)
     assert np.isfinite([lower, upper]).all()

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..criteria import UNDETERMINED, profile
 from ..linalg.spectrum import RotatedRows, Spectrum
-from ..support.exceptions import DegenerateCriterionWarning, warn_user
+from ..support.exceptions import DegenerateCriterionWarning, NoiseResolutionWarning, warn_user
 from .tuned import Tuned, at_noise_ratio, ratio_range, tune
 
 __all__ = ["Solution", "solve", "solve_fixed", "warn_of_vanished_noise"]
@@ -125,6 +125,14 @@ def solve_fixed(rotated, criterion, noise_ratio):
 
 def warn_of_vanished_noise(tuned, criterion):
     """Warn where the tuned noise vanished for a reason that is not in the data."""
+    if any(result.status == "resolution" for result in tuned.tuning):
+        warn_user(
+            "What the kernel leaves unexplained is too little beside the signal to be told from the rounding of "
+            "the kernel matrix. The smallest noise ratio that can be told stands for it, so that the noise "
+            "variance may be too large and the signal variance too small. A factor, method='low_rank' with a "
+            "rank, resolves less noise; or give the variances by ConstantKernel and WhiteKernel.",
+            NoiseResolutionWarning,
+        )
     if criterion.is_unbounded and any(result.status == "noise_free" for result in tuned.tuning):
         warn_user(
             f"criterion='{criterion.name}' has no minimum here: it falls without limit as the noise "

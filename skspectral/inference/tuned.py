@@ -17,6 +17,8 @@ __all__ = ["Tuned", "at_noise_ratio", "criterion_curve", "ratio_range", "search_
 
 # Differences of -2 log density per row that are rounding.
 _TIE = 1e-12
+# Slope of a criterion in log noise_ratio that is no wish for less noise.
+_FLAT = 1e-2
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ def search_range(rotated, bounds):
 
 def ratio_range(rotated):
     """Return the smallest and largest noise ratio that make a difference to the targets."""
-    return resolvable_ratios(rotated.counts.n_rows, rotated.largest, rotated.resolution)
+    return resolvable_ratios(rotated.largest, rotated.resolution)
 
 
 def _tune_varying(rotated, criterion, bounds, shared, prior):
@@ -174,8 +176,12 @@ def _tune_varying(rotated, criterion, bounds, shared, prior):
     )
     m = rotated.n_outputs
     x, n_evaluations = np.broadcast_to(minima.x, m), np.broadcast_to(minima.n_evaluations, m)
-    status = np.broadcast_to(_status(minima.place, is_limit), m)
     noise_var = _noise_at(rotated, criterion, x, box, prior)
+    status = np.broadcast_to(_status(minima.place, is_limit), m).copy()
+    status[_is_rounding(rotated, status, noise_var)] = "noise_free"
+    if not criterion.is_unbounded:
+        falls = np.broadcast_to(minima.first_slope > _FLAT, m)
+        status[(status == "noise_free") & falls & rotated.shows_noise] = "resolution"
     lower, upper, _, _ = bounds.box(np.ones(m)).noise_limits(x)
     return x, np.clip(noise_var, lower, upper), status, n_evaluations
 
@@ -199,6 +205,12 @@ def _status(places, is_limit):
         "upper": "pure_noise" if is_limit[1] else "bound",
     }
     return np.array([names[place] for place in places], dtype=object)
+
+
+def _is_rounding(rotated, status, noise_var):
+    """Return where the noise of a minimum is no more than what rounding leaves outside the kernel."""
+    smallest = rotated.rounding / max(rotated.n_free, 1) * rotated.scale**2
+    return (status == "interior") & ~rotated.shows_noise & (noise_var <= 2.0 * smallest)
 
 
 def _objective(rotated, criterion, box, prior):

@@ -49,8 +49,8 @@ class VarianceUncertainty:
     Attributes
     ----------
     status : str
-        As in :class:`TuningResult`, of the evidence: "interior", "noise_free", "pure_noise", "bound" or
-        "fixed".
+        As in :class:`TuningResult`, of the evidence: "interior", "noise_free", "resolution", "pure_noise",
+        "bound" or "fixed".
     noise_variance, signal_variance, noise_ratio : float
         Where the evidence is largest.
     noise_se, signal_se : float
@@ -141,7 +141,8 @@ def _standard_errors(best, bounds, j):
     variances = np.array([best.noise_var[j], best.signal_var[j]])
     held = np.array([_is_held(v, b) for v, b in zip(variances, (bounds.noise, bounds.signal), strict=True)])
     status, varies = best.tuning[j].status, best.rotated.varies[j]
-    at_limit = ~held & np.array([status == "noise_free" or not varies, status == "pure_noise" or not varies])
+    no_noise, no_signal = status in ("noise_free", "resolution"), status == "pure_noise"
+    at_limit = ~held & np.array([no_noise or not varies, no_signal or not varies])
     free = ~held & ~at_limit
     se = np.where(at_limit, np.inf, 0.0)
     if not free.any():

@@ -25,20 +25,17 @@ def finite_ratio(noise_var, noise_ratio):
         return np.minimum(noise_var / noise_ratio, np.finfo(np.float64).max)
 
 
-def resolvable_ratios(n, largest, resolution=0.0):
+def resolvable_ratios(largest, resolution):
     """Return the smallest and largest noise ratio that make a difference.
 
     Parameters
     ----------
-    n : int
-        Number of rows.
     largest : float
         Largest eigenvalue of K, or a bound on it.
-    resolution : float, default=0
-        Eigenvalues below it are rounding, and so is a ridge.
+    resolution : float
+        A noise ratio below it is lost in the rounding of K; 0 means that K is 0.
     """
-    eps = np.finfo(np.float64).eps
-    return max(resolution, n * eps * largest), _LARGEST_RATIO * largest
+    return resolution or np.finfo(np.float64).eps * largest, _LARGEST_RATIO * largest
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,9 @@ from .moments import FeatureSpectrum
 
 __all__ = ["FactorTerms"]
 
+# Relative rounding of sums of squares.
+_ERROR = 8.0 * np.finfo(np.float64).eps
+
 
 class FactorTerms:
     """The evidence and its sensitivity from a factor's Gram matrix S = Phi'P Phi, O(n r^2) without an SVD.
@@ -50,8 +53,7 @@ class FactorTerms:
     @cached_property
     def spectrum(self):
         """Eigenvalues of P Phi Phi'P."""
-        error = len(self.Z) * np.finfo(np.float64).eps
-        return FeatureSpectrum.from_moments(self.S, self.rows.counts, (self.QPhi**2).sum(), error)
+        return FeatureSpectrum.from_moments(self.S, self.rows.counts, (self.QPhi**2).sum(), _ERROR)
 
     def rotated(self, scale):
         """Return a `Rotated` for tuning by the evidence."""

@@ -105,8 +105,7 @@ class Rows:
         The scale is 1 and the target 0 where nothing but rounding is left.
         """
         Y = self.sqrt_weight * Y
-        # What a constant y leaves behind is rounding of Q(Q'y), a few ulp of its size.
-        negligible = np.abs(Y).max(axis=0, initial=0.0) * _EPS * max(32.0, np.sqrt(len(Y)))
+        negligible = _rounding(Y)
         basis_part = self.Q.T @ Y
         Y = Y - self.Q @ basis_part
         left = self.Q.T @ Y  # what rounding of long sums left behind
@@ -116,6 +115,10 @@ class Rows:
         varies = scale > negligible
         Z = np.divide(Y, scale, out=np.zeros_like(Y), where=varies)
         return Z, np.where(varies, scale, 1.0), basis_part
+
+    def rounding(self, Y):
+        """Return the size of what rounding may leave of targets outside the mean space, (m,)."""
+        return _rounding(self.sqrt_weight * Y)
 
     def unweighted_sensitivity(self, G):
         """Return W^1/2 G W^1/2 in place: the derivative by K, given that by W^1/2 K W^1/2."""
@@ -156,6 +159,11 @@ def _orthonormal_basis(F):
 def add_outer(K, A, B):
     """Add A B' to a C-ordered symmetric sum in place (as its transpose B A', in BLAS's order)."""
     dgemm(1.0, B, A, beta=1.0, c=K.T, trans_b=True, overwrite_c=True)
+
+
+def _rounding(Y):
+    """Return what a constant y leaves behind, rounding of Q(Q'y): a few ulp of its size."""
+    return np.abs(Y).max(axis=0, initial=0.0) * _EPS * max(32.0, np.sqrt(len(Y)))
 
 
 def _root_mean_square(Y, n_free):

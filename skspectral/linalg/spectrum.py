@@ -20,6 +20,8 @@ from .rows import Rows, add_outer
 __all__ = ["RotatedRows", "Spectrum"]
 
 _EPS = np.finfo(np.float64).eps
+# How many eps an eigenvalue may be off, relative to the largest.
+_ROUNDING = 8.0
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,8 @@ class Spectrum:
     U : ndarray of shape (n, r), or `ReflectedVectors`
         Orthonormal eigenvectors, orthogonal to the mean space; supports ``U @ w`` and ``U.T @ Z``.
     resolution : float
-        n eps times a bound on the largest eigenvalue of K, or more where K itself is less exact: below
-        it an eigenvalue is rounding.
+        Below it an eigenvalue is rounding: 8 eps times a bound on the largest eigenvalue of K, or more where
+        K itself is less exact, and (n eps)^2 times that bound where K came as an exact factor.
     rows : Rows
         Weights and mean functions.
     KQ : ndarray of shape (n, q)
@@ -143,7 +145,7 @@ class Spectrum:
         s, V = s[: len(s) - rows.n_mean], V[:, : len(s) - rows.n_mean]
         s = s if size > 0 else np.zeros_like(s)
         bound = max(s.max(initial=0.0), 0.0) + mean_size  # on the spectrum of K
-        resolution = _resolution(s, bound, len(block), precision, size)
+        resolution = _resolution(s, bound, precision, size)
         U = V if whole else _scatter_rows(np.asarray(V), rows.present)
         return cls(np.where(s > resolution, s, 0.0), U, resolution, rows, KQ)
 
@@ -187,18 +189,29 @@ class Spectrum:
         largest = root_s.max(initial=0.0)
         # Singular values resolve down to n eps relative to the largest, eigenvalues to its square:
         # the noise floor of the eigenvalues is far below that of a dense K, and of squares.
-        smallest = n * _EPS if is_exact else np.sqrt(n * _EPS)
+        smallest = n * _EPS if is_exact else np.sqrt(_ROUNDING * _EPS)
         kept = root_s > smallest * max(largest, mean_size)
         kept &= np.arange(len(root_s)) < n - rows.n_mean
         order = np.flatnonzero(kept)[::-1]  # ascending
         s = root_s[order] ** 2
-        resolution = n * _EPS * (largest**2 + mean_size**2)
+        resolution = _ROUNDING * _EPS if not is_exact else (n * _EPS) ** 2
+        resolution *= largest**2 + mean_size**2
         return cls(s, vectors[:, order], resolution, rows, KQ, loadings[order], QPhi)
 
     @property
     def n_null(self) -> int:
         """Directions of the rows outside both U and the mean space; their eigenvalue is 0."""
         return self.rows.n_free - len(self.s)
+
+    @property
+    def noise_resolution(self) -> float:
+        """Smallest noise ratio that rounding resolves.
+
+        Noise lives in all of the n - q directions, rounding of the kernel only in those that its factor
+        spans: their share of the resolution of eigenvalues, all of it without a factor.
+        """
+        spanned = self.rows.n_free if self.loadings is None else self.loadings.shape[1]
+        return self.resolution * min(1.0, spanned / max(self.rows.n_free, 1))
 
     @cached_property
     def U_squared(self) -> FloatArray:
@@ -246,15 +259,24 @@ class Spectrum:
             null_energy = (null_residual**2).sum(axis=0)
         return RotatedRows.make(
             self.s,
-            self.resolution,
             y_tilde,
             null_energy,
             scale,
             self.rows.counts,
+            resolution=self.noise_resolution,
+            rounding=self.rows.n_free * (self.rows.rounding(Y) / scale) ** 2 + self._leak(y_tilde),
             null_residual=null_residual,
             basis_part=basis_part,
             spectrum=self,
         )
+
+    def _leak(self, y_tilde):
+        """Return the squared length that inexact eigenvectors let out of span(U), (m,).
+
+        Rounding turns the vector of eigenvalue s by an angle of up to resolution / s.
+        """
+        angle = np.divide(self.resolution, self.s, out=np.zeros_like(self.s), where=self.s > 0)
+        return angle**2 @ y_tilde**2
 
     def dual(self, rotated: RotatedRows, noise_ratio: FloatArray) -> FloatArray:
         """Return W^1/2 U y~/(s+g), the dual coefficients on the range of K, (n, m), in the units of y."""
@@ -346,10 +368,10 @@ def _divided(dual, root):
     return np.divide(dual, root, out=np.zeros_like(dual), where=root > 0)
 
 
-def _resolution(s, bound, n, eps, size):
+def _resolution(s, bound, eps, size):
     """Return the size below which eigenvalues are rounding; refuse what rounding does not explain.
 
-    n eps times a bound on the spectrum is the error of the decomposition. Entries of K may carry more
+    A few eps times a bound on the spectrum is the error of the decomposition. Entries of K may carry more
     (distances of uncentred inputs): the most negative eigenvalue shows how far it reaches. Beyond half of the
     digits it is no rounding, unless it is no more than entries in float32 would explain: then a warning
     tells what was clipped.
@@ -365,7 +387,7 @@ def _resolution(s, bound, n, eps, size):
             IndefiniteKernelWarning,
         )
     # eps |K|_F is what entries in float32 may be off in all
-    return max(n * _EPS * bound, 0.0 if eps == _EPS else eps * size, -smallest)
+    return max(_ROUNDING * _EPS * bound, 0.0 if eps == _EPS else eps * size, -smallest)
 
 
 def _scatter_rows(V, present):

@@ -14,6 +14,8 @@ from ..support.types import FloatArray
 __all__ = ["FeatureStatistics"]
 
 _EPS = np.finfo(np.float64).eps
+# Up to how many rows the rounding of sums does not grow.
+_EXACT_ROWS = 2**16
 
 
 @dataclass(frozen=True)
@@ -136,9 +138,7 @@ class FeatureStatistics:
         """Return the eigenvalues of the (centred) Phi Phi', O(r^3), whatever the number of rows."""
         counts = self.counts(fit_intercept)
         mean_part = counts.n_mean * self.weight * float((self.mean[: self.n_features] ** 2).sum())
-        # eigh errs by r eps; sums of n terms by about root(n) eps
-        error = 8.0 * _EPS * max(self.n_features, np.sqrt(self.n_rows))
-        return FeatureSpectrum.from_moments(self._moments(fit_intercept)[0], counts, mean_part, error)
+        return FeatureSpectrum.from_moments(self._moments(fit_intercept)[0], counts, mean_part, self._error)
 
     def rotate(self, fit_intercept: bool = True) -> Rotated:
         """Return the targets in the eigenbasis, for any criterion that does not look at single rows."""
@@ -149,6 +149,11 @@ class FeatureStatistics:
         varies = scale > self._negligible
         PhiZ = np.divide(PhiY, scale, out=np.zeros_like(PhiY), where=varies)
         return spectrum.rotate(PhiZ, np.where(varies, n_free, 0.0), np.where(varies, scale, 1.0))
+
+    @property
+    def _error(self):
+        """Relative rounding of sums over rows: slabs are exact to a few eps, and many of them add up."""
+        return 8.0 * _EPS * max(1.0, np.sqrt(self.n_rows / _EXACT_ROWS))
 
     def _moments(self, fit_intercept):
         """Return Phi'P Phi, Phi'P Y and the squared lengths of P Y."""

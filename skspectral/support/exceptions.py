@@ -11,6 +11,7 @@ __all__ = [
     "IndefiniteKernelWarning",
     "KernelBoundWarning",
     "LowRankWarning",
+    "NoiseResolutionWarning",
     "RankDeficientBasisWarning",
     "warn_user",
 ]
@@ -45,6 +46,10 @@ class IndefiniteKernelWarning(UserWarning):
 
 class DegenerateCriterionWarning(UserWarning):
     """The tuning criterion has no minimum and was stopped at the smallest resolvable noise."""
+
+
+class NoiseResolutionWarning(UserWarning):
+    """What the kernel leaves unexplained is too little to be told from the rounding of its matrix."""
 
 
 class RankDeficientBasisWarning(UserWarning):
