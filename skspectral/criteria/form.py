@@ -107,7 +107,8 @@ class Box:
         max(noise_min, g signal_min) and min(noise_max, g signal_max).
         """
         g = np.exp(x)
-        with np.errstate(invalid="ignore"):  # inf * 0: no signal bound in the pure-noise limit
+        # inf * 0: no signal bound in the pure-noise limit; a bound beyond all numbers is infinite
+        with np.errstate(invalid="ignore", over="ignore"):
             from_below = np.where(self.signal_min > 0, g * self.signal_min, 0.0)
             from_above = np.where(np.isinf(g), np.inf, g * self.signal_max)
         lower = np.maximum(self.noise_min, from_below)

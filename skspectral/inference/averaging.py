@@ -338,7 +338,7 @@ def _log_density(rotated, x, box):
 def _probabilities(terms, x, box):
     """Return P(b > upper bound) and P(b > lower bound) at x (k,), (k, m) each: A/(2b) is Gamma(n/2)."""
     lower, upper = box.noise_limits(x[:, None])[:2]
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         return tuple(gammainc(0.5 * terms.n, 0.5 * terms.A / b) for b in (upper, lower))
 
 

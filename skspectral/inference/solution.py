@@ -58,10 +58,11 @@ class Solution(Tuned):
         s = self.s[self.s > 0][:, None]
         q = np.divide(
             self.noise_var,
-            (s + self.noise_ratio) * s,
+            s + self.noise_ratio,
             out=np.zeros((len(s), len(self.noise_var))),
             where=np.isfinite(self.noise_ratio) & (self.noise_ratio > 0),
         )
+        q /= s  # not by the product, which may be beyond all numbers
         in_range = self.spectrum.U_squared[:, len(self.s) - len(s) :]
         return self.spectrum.rows.sqrt_weight**2 * (in_range @ q)
 

@@ -90,7 +90,7 @@ class Tuned:
             diagonal = np.einsum("iim->im", latent)
             np.maximum(diagonal, 0.0, out=diagonal)
             return self.signal_var * latent + self.noise_var * leverage[..., None]
-        explained = (cross**2).T @ weight
+        explained = _squares_times(cross, weight)
         latent = self.signal_var * np.maximum(prior[:, None] - explained, 0.0)
         return latent + self.noise_var * leverage[:, None]
 
@@ -151,7 +151,7 @@ def search_range(rotated, bounds):
     smallest, largest = ratio_range(rotated)
     low, high = bounds.noise_ratio
     x_min, x_max = np.log(np.clip([smallest, largest], low, max(high, smallest)))
-    return x_min, x_max, (low < smallest, np.isinf(high))
+    return x_min, x_max, (low < smallest, np.isinf(high) and bounds.signal[0] == 0)
 
 
 def ratio_range(rotated):
@@ -280,6 +280,14 @@ def _with_results(rotated, criterion, noise_ratio, noise_var, status, n_evaluati
     )
     signal_var = finite_ratio(noise_var, noise_ratio)
     return Tuned(rotated, noise_ratio, noise_var, signal_var, tuning, prior)
+
+
+def _squares_times(cross, weight):
+    """Return (cross^2)'weight, squares of (r, n_new) entries that may be beyond all numbers themselves."""
+    size = np.abs(cross).max(initial=0.0)
+    if size < 1e140:
+        return (cross**2).T @ weight
+    return ((cross / size) ** 2).T @ (weight * size) * size
 
 
 def _value_at_variances(rotated, criterion, noise_ratio, noise_var):

@@ -35,7 +35,8 @@ def resolvable_ratios(largest, resolution):
     resolution : float
         A noise ratio below it is lost in the rounding of K; 0 means that K is 0.
     """
-    return resolution or np.finfo(np.float64).eps * largest, _LARGEST_RATIO * largest
+    finite = np.finfo(np.float64)
+    return resolution or finite.eps * largest, min(largest, finite.max / _LARGEST_RATIO) * _LARGEST_RATIO
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,13 @@ class VarianceBounds:
 
     def box(self, scale):
         """Return the bounds in standardised units, one entry per output."""
-        unit = scale**2
-        return Box(*(np.broadcast_to(b, scale.shape) / unit for b in (*self.noise, *self.signal)))
+        with np.errstate(over="ignore"):
+            noise, signal = (
+                [np.broadcast_to(end, scale.shape) / scale / scale for end in ends]
+                for ends in (self.noise, self.signal)
+            )
+        largest = np.finfo(np.float64).max
+        return Box(np.minimum(noise[0], largest), noise[1], np.minimum(signal[0], largest), signal[1])
 
 
 @dataclass(frozen=True)

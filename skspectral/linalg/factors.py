@@ -10,7 +10,7 @@ This room knows kernels only as something with columns, blocks and a diagonal (s
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, eigvalsh, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from ..support.exceptions import IndefiniteKernelError
@@ -210,8 +210,12 @@ def _independent(K):
         return np.zeros(1, dtype=int), np.ones((1, 1))
     kept = np.sort(order[:rank] - 1)
     K = K[np.ix_(kept, kept)]
-    K.flat[:: len(K) + 1] += len(K) * _EPS * np.diag(K).max()  # what rounding may have taken
-    return kept, cholesky(K, lower=True, check_finite=False)
+    jitter = len(K) * _EPS * np.diag(K).max()  # what rounding may have taken
+    K.flat[:: len(K) + 1] += jitter
+    try:
+        return kept, cholesky(K, lower=True, check_finite=False)
+    except LinAlgError as error:
+        raise IndefiniteKernelError(float(eigvalsh(K)[0]), jitter) from error
 
 
 def _nonnegative(residual, largest, eps):

@@ -72,8 +72,8 @@ class Rotated:
 
     @property
     def largest(self):
-        """Largest eigenvalue, or 1 where all are 0."""
-        return float(self.s.max()) or 1.0
+        """Largest eigenvalue, where all are 0 the size of their rounding, and 1 without any."""
+        return float(self.s.max()) or self.resolution or 1.0
 
     @property
     def varies(self):
