@@ -73,6 +73,7 @@ from .support.exceptions import (
     LowRankWarning,
     NoiseResolutionWarning,
     RankDeficientBasisWarning,
+    UndeterminedVarianceWarning,
 )
 
 __version__ = version("skspectral")
@@ -98,6 +99,7 @@ __all__ = [
     "SpectrumDisplay",
     "StreamingSpectralRegressor",
     "TuningResult",
+    "UndeterminedVarianceWarning",
     "VariancePosterior",
     "VarianceUncertainty",
     "__version__",

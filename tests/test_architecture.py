@@ -136,6 +136,7 @@ PUBLIC = {
     "StreamingSpectralRegressor",
     "SpectrumDisplay",
     "TuningResult",
+    "UndeterminedVarianceWarning",
     "VariancePosterior",
     "VarianceUncertainty",
     "__version__",

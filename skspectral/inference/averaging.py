@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import gammainc, gammaincinv, gammaln, ndtr, ndtri, stdtr, stdtrit
 
 from ..criteria import CRITERIA
+from ..support.exceptions import UndeterminedVarianceWarning, warn_user
 from .solution import Solution
 from .tuned import search_range
 
@@ -206,13 +207,15 @@ class AveragedSolution:
     def std(self, geometry, basis, include_noise):
         """Return the standard deviation of every mixture, (n_new, m)."""
         mixtures = self.mixtures(geometry, basis, include_noise)
-        return np.sqrt(np.column_stack([mixture.variance for mixture in mixtures]))
+        return np.sqrt(self.solution.honest(np.column_stack([mixture.variance for mixture in mixtures])))
 
     def interval(self, geometry, basis, coverage, include_noise):
         """Return lower and upper quantiles of every mixture that leave out equal tails, (n_new, m) each."""
         mixtures = self.mixtures(geometry, basis, include_noise)
         tails = (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage))
-        return tuple(np.column_stack([mixture.quantile(tail) for mixture in mixtures]) for tail in tails)
+        ends = (np.column_stack([mixture.quantile(tail) for mixture in mixtures]) for tail in tails)
+        signs, open_ended = (-1.0, 1.0), self.solution.is_undetermined
+        return tuple(np.where(open_ended, sign * np.inf, end) for sign, end in zip(signs, ends, strict=True))
 
     def covariance(self, geometry, basis, include_noise):
         """Return the joint covariance of every mixture, (n_new, n_new, m).
@@ -227,7 +230,7 @@ class AveragedSolution:
             location = self._locations(j, geometry[0], basis)
             gap = location - (location @ p.weight)[:, None]
             columns.append(_inflate(within, p.degrees_of_freedom) + (gap * p.weight) @ gap.T)
-        return np.stack(columns, axis=-1)
+        return self.solution.honest(np.stack(columns, axis=-1))
 
     def sample(self, geometry, basis, include_noise, n_samples, rng):
         """Draw joint samples: a node by its weight, then a multivariate Student-t; (n_new, m, n_samples)."""
@@ -311,6 +314,8 @@ def integrate_variances(solution, bounds):
     """
     rotated = solution.rotated
     varying = np.flatnonzero(rotated.varies)
+    if len(varying) and bounds.is_free:
+        _warn_of_few_rows(rotated.n_free)
     posteriors = {j: _single_node(solution, j) for j in np.flatnonzero(~rotated.varies)}
     if len(varying):
         part = rotated.select(varying)
@@ -322,6 +327,16 @@ def integrate_variances(solution, bounds):
             limits = None if box is None else box.select([column])
             posteriors[j] = _posterior(one, limits, x, log_weight[:, column])
     return AveragedSolution(solution, tuple(posteriors[j] for j in range(rotated.n_outputs)))
+
+
+def _warn_of_few_rows(degrees_of_freedom):
+    if degrees_of_freedom <= 2:
+        warn_user(
+            f"{degrees_of_freedom} row(s) more than mean functions leave a distribution of that many degrees of "
+            "freedom, whose standard deviation is infinite; the intervals of predict_interval are finite. Give "
+            "more rows, or bound the variances by ConstantKernel and WhiteKernel.",
+            UndeterminedVarianceWarning,
+        )
 
 
 def _log_density(rotated, x, box):
@@ -365,7 +380,7 @@ def _single_node(solution, j):
     ratio, noise, signal = (
         np.array([values[j]]) for values in (solution.noise_ratio, solution.noise_var, solution.signal_var)
     )
-    return VariancePosterior(ratio, np.ones(1), noise, signal, max(solution.rotated.n_free, 1))
+    return VariancePosterior(ratio, np.ones(1), noise, signal, np.inf)
 
 
 def _node(p, k):

@@ -9,10 +9,15 @@ import numpy as np
 
 from ..criteria import UNDETERMINED, profile
 from ..linalg.spectrum import RotatedRows, Spectrum
-from ..support.exceptions import DegenerateCriterionWarning, NoiseResolutionWarning, warn_user
+from ..support.exceptions import (
+    DegenerateCriterionWarning,
+    NoiseResolutionWarning,
+    UndeterminedVarianceWarning,
+    warn_user,
+)
 from .tuned import Tuned, at_noise_ratio, ratio_range, tune
 
-__all__ = ["Solution", "solve", "solve_fixed", "warn_of_vanished_noise"]
+__all__ = ["Solution", "solve", "solve_fixed", "warn_of_unknown_spread", "warn_of_vanished_noise"]
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,7 @@ class Solution(Tuned):
         zeros = np.zeros_like(Ry)
         residual = np.divide(Ry, R_diag * w, out=zeros.copy(), where=present)
         variance = np.divide(self.noise_var, R_diag * w**2, out=zeros, where=present)
-        return rotated.targets() - residual, variance, absent
+        return rotated.targets() - residual, self.honest(variance), absent
 
     def _check_determined(self, absent):
         """Refuse rows that no other row says anything about."""
@@ -122,6 +127,17 @@ def solve(rotated, criterion, bounds=None, *, shared=False, prior=None):
 def solve_fixed(rotated, criterion, noise_ratio):
     """Return the `Solution` at given noise ratios (m,), with the variances that the evidence prefers."""
     return Solution.of(at_noise_ratio(rotated, criterion, noise_ratio))
+
+
+def warn_of_unknown_spread(tuned):
+    """Warn where the data do not determine the variances, for estimators that predict spreads."""
+    if tuned.is_undetermined.any():
+        warn_user(
+            "Targets without variation, or no more of them than mean functions, do not determine the "
+            "variances: standard deviations and intervals of such an output are infinite. Give more rows, or "
+            "bound the variances by ConstantKernel and WhiteKernel.",
+            UndeterminedVarianceWarning,
+        )
 
 
 def warn_of_vanished_noise(tuned, criterion):

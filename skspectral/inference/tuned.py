@@ -50,6 +50,22 @@ class Tuned:
         return self.rotated.s[:-1]
 
     @property
+    def is_undetermined(self):
+        """Of which outputs the data say nothing about the variances, (m,)."""
+        return np.array([result.status == "undetermined" for result in self.tuning])
+
+    def honest(self, variance):
+        """Return predictive variances (..., m), infinite where nothing is known of them.
+
+        Of joint variances (n_new, n_new, m) only the diagonal.
+        """
+        if self.is_undetermined.any():
+            variance = np.array(variance)
+            alone = np.einsum("iim->im", variance) if variance.ndim == 3 else variance
+            alone[..., self.is_undetermined] = np.inf
+        return variance
+
+    @property
     def log_evidence(self):
         """Log (restricted) evidence of the reported variances, (m,)."""
         return _value_at_variances(self.rotated, CRITERIA["evidence"], self.noise_ratio, self.noise_var)
@@ -120,7 +136,7 @@ def tune(rotated, criterion, bounds=None, *, shared=False, prior=None):
     x, noise_var = np.full(m, np.inf), np.zeros(m)
     status, n_evaluations = np.full(m, "pure_noise", dtype=object), np.zeros(m, dtype=int)
     if len(varying) < m:
-        x[:], noise_var[:] = _constant_output(rotated, bounds)
+        x[:], noise_var[:], status[:] = _constant_output(rotated, bounds, prior)
     if len(varying):
         part = rotated if len(varying) == m else rotated.select(varying)
         tuned = _tune_varying(part, criterion, bounds, shared, prior)
@@ -255,13 +271,25 @@ def _evidence_noise(rotated, x):
     return terms.A[0] / max(terms.n, 1) * rotated.scale**2
 
 
-def _constant_output(rotated, bounds):
-    """Return x and noise_var of an output without variation: the smallest variances allowed."""
-    noise_min, signal_min = bounds.noise[0], bounds.signal[0]
-    if signal_min == 0:
-        return np.inf, noise_min
-    noise_min = max(noise_min, ratio_range(rotated)[0] * signal_min)
-    return np.log(noise_min / signal_min), noise_min
+def _constant_output(rotated, bounds, prior):
+    """Return x, noise_var and status of an output without variation.
+
+    Its variances are the medians of their priors; the largest allowed where there are no more rows than mean
+    functions, because then all are as likely; else the smallest allowed. Without any of these the data say
+    nothing of their size.
+    """
+    lowest, highest = zip(bounds.noise, bounds.signal, strict=True)
+    noise, signal = highest if rotated.n_free == 0 else lowest
+    status = "pure_noise"
+    if prior is not None:
+        noise, signal = prior.medians(bounds, (noise, signal))
+        status = "fixed"
+    if noise == signal == 0 or not np.isfinite([noise, signal]).all():
+        (noise, signal), status = lowest, "undetermined"
+    if signal == 0:
+        return np.inf, noise, status
+    noise = max(noise, ratio_range(rotated)[0] * signal)
+    return np.log(noise / signal), noise, status
 
 
 def _active(value, interval):

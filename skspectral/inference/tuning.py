@@ -39,7 +39,8 @@ class TuningResult:
         "interior": a minimum with vanishing derivative; "noise_free" or "pure_noise": the limit of no
         noise or no signal is best; "resolution": what the kernel leaves unexplained is too little to be
         told from the rounding of its matrix, and the smallest ratio that can be told stands for it;
-        "bound": a bound given by the user is active; "fixed": nothing was tuned.
+        "bound": a bound given by the user is active; "undetermined": targets without variation, or too few
+        of them, say nothing of the variances; "fixed": nothing was tuned.
     noise_ratio : float
         noise_var / signal_var, the penalty of the ridge; infinite for "pure_noise".
     value : float

@@ -99,6 +99,14 @@ class VariancePrior:
         pairs = ((self.noise, noise_var), (self.signal, signal_var))
         return sum(-2.0 * prior.logpdf(value) for prior, value in pairs if prior is not None)
 
+    def medians(self, bounds, default):
+        """Return the medians of noise and signal variance within bounds; a default for one without prior."""
+        triples = zip((self.noise, self.signal), (bounds.noise, bounds.signal), default, strict=True)
+        return tuple(
+            other if prior is None else float(np.clip(prior.median(), *interval))
+            for prior, interval, other in triples
+        )
+
     def profile(self, terms, x, scale, box):
         """Return the `Profile` of the penalised criterion: no closed form, so a search over log noise_var.
 

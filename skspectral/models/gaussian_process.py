@@ -19,7 +19,7 @@ from ..decomposition.data import Data
 from ..decomposition.plan import Plan
 from ..decomposition.sharing import decompose_shared
 from ..inference.averaging import check_integrable, integrate_variances
-from ..inference.solution import warn_of_vanished_noise
+from ..inference.solution import warn_of_unknown_spread, warn_of_vanished_noise
 from ..inference.variances import VarianceBounds
 from ..kernels.columns import resolve_columns
 from ..kernels.gram import make_gram
@@ -257,6 +257,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         task = self._task(data)
         kernel, decomposition, solution, n_decompositions = self._solve(task)
         warn_of_vanished_noise(solution, task.criterion)
+        warn_of_unknown_spread(solution)
         warn_at_bounds(kernel, solution, task.bounds, are_ours=self.kernel is None)
         averaged = integrate_variances(solution, task.bounds) if self.inference == "integrate" else None
         solution = solution if averaged is None else averaged.mean_solution()

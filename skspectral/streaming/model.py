@@ -116,7 +116,7 @@ class Model:
     def _latent_variance(self, X):
         prior, basis = self.features.prior(X), np.ones((len(X), len(self.QPhi)))
         geometry = self.spectrum.project(self.QPhi, self.R_inv, self.features(X), prior, basis)
-        return self.tuned.predictive_variance(*geometry)
+        return self.tuned.honest(self.tuned.predictive_variance(*geometry))
 
     def _in_slabs(self, function, X):
         columns = np.concatenate([function(X[i : i + SLAB]) for i in range(0, max(len(X), 1), SLAB)])

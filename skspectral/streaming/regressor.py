@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..criteria import CRITERIA
-from ..inference.solution import warn_of_vanished_noise
+from ..inference.solution import warn_of_unknown_spread, warn_of_vanished_noise
 from ..inference.tuning import TuningResult
 from ..support.atomic import all_or_nothing
 from ..support.progress import Progress
@@ -101,8 +101,9 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
     -----
     A chunk costs O(n r^2). Tuning costs O(r^3), once, when a prediction or attribute is asked for after new
     rows. Away from the landmarks the standard deviation returns to the prior's, since what the projection
-    misses of the kernel's variance is added back. Noise below about 1e-8 of the size of y is lost in rounding
-    (see `FeatureStatistics.rotate`).
+    misses of the kernel's variance is added back. Sums of squares are exact to about 2e-15, so that noise
+    below 4e-8 of the size of y, or below 4e-8 sqrt(rank_) of the signal's standard deviation, is lost in rounding,
+    and a little less with very many rows. `tuning_` then says "noise_free" or, with a warning, "resolution".
 
     Examples
     --------
@@ -373,6 +374,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
             criterion = CRITERIA[self.criterion]
             model = Model.make(state, criterion, self.fit_intercept)
             warn_of_vanished_noise(model.tuned, criterion)
+            warn_of_unknown_spread(model.tuned)
             self._cache["model"] = model
         return self._cache["model"]
 

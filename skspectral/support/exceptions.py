@@ -13,6 +13,7 @@ __all__ = [
     "LowRankWarning",
     "NoiseResolutionWarning",
     "RankDeficientBasisWarning",
+    "UndeterminedVarianceWarning",
     "warn_user",
 ]
 
@@ -54,6 +55,10 @@ class NoiseResolutionWarning(UserWarning):
 
 class RankDeficientBasisWarning(UserWarning):
     """Some mean functions cannot be told apart on the given rows; the shortest solution is used."""
+
+
+class UndeterminedVarianceWarning(UserWarning):
+    """The data do not determine a variance, so that a spread is infinite."""
 
 
 class KernelBoundWarning(ConvergenceWarning):

@@ -79,7 +79,7 @@ def _check_variances(fitted):
 
 
 def _kernel_matrix(fitted, sample):
-    X = np.asarray(sample.X, dtype=np.float64)
+    X = np.array(sample.X, dtype=np.float64)
     if isinstance(fitted, StreamingSpectralRegressor):
         Phi = fitted._settled.features(X)
         return Phi @ Phi.T
