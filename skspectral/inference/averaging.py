@@ -400,6 +400,8 @@ def _quadrature(log_density, x_min, x_max, steepest):
     `steepest` bounds the derivative of the log density: for the evidence (n - q)/2, since A'/A lies in
     [0, 1] and H' in [-(n - q), 0].
     """
+    if x_max <= x_min:  # bounds that leave a single ratio
+        return np.array([x_min]), log_density(np.array([x_min]))
     n_panels = max(1, int(np.ceil((x_max - x_min) / _PANEL_WIDTH)))
     edges = np.linspace(x_min, x_max, n_panels + 1)
     panels = _Panels.make(log_density, edges[:-1], edges[1:])

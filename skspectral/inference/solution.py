@@ -61,15 +61,17 @@ class Solution(Tuned):
         directions with s_i = 0, where q_i is infinite, are left out. O(n^2 m).
         """
         s = self.s[self.s > 0][:, None]
-        q = np.divide(
-            self.noise_var,
-            s + self.noise_ratio,
-            out=np.zeros((len(s), len(self.noise_var))),
-            where=np.isfinite(self.noise_ratio) & (self.noise_ratio > 0),
-        )
-        q /= s  # not by the product, which may be beyond all numbers
         in_range = self.spectrum.U_squared[:, len(self.s) - len(s) :]
-        return self.spectrum.rows.sqrt_weight**2 * (in_range @ q)
+        with np.errstate(over="ignore"):  # at most the largest number there is
+            q = np.divide(
+                self.noise_var,
+                s + self.noise_ratio,
+                out=np.zeros((len(s), len(self.noise_var))),
+                where=np.isfinite(self.noise_ratio) & (self.noise_ratio > 0),
+            )
+            q = np.minimum(q / s, np.finfo(np.float64).max)
+            variance = self.spectrum.rows.sqrt_weight**2 * (in_range @ q)
+        return np.minimum(variance, np.finfo(np.float64).max)
 
     def objective_and_sensitivity(self, criterion):
         """Return the objective and its derivative by the kernel matrix, (n, n).

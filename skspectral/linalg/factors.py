@@ -247,7 +247,9 @@ def spanned_by_rows(gram, X, pivots, *, weight=None):
 
 def _missed_trace(gram, X, Phi, weight):
     """Return the weighted trace of K - Phi Phi'."""
-    residual = np.maximum(gram.diagonal(X) - np.einsum("ij,ij->i", Phi, Phi), 0.0)
+    diagonal = gram.diagonal(X)
+    residual = diagonal - np.einsum("ij,ij->i", Phi, Phi)
+    residual = _nonnegative(residual, np.abs(diagonal).max(initial=0.0), gram.precision(X))
     return float(residual.sum() if weight is None else residual @ weight)
 
 

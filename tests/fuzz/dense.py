@@ -17,7 +17,8 @@ def log_evidence(K, y, noise_ratio, noise_var, weight, fit_intercept):
     present = weight > 0
     K, y, root = K[np.ix_(present, present)], y[present], np.sqrt(weight[present])
     A = null_space(root[None]) if fit_intercept else np.eye(len(y))
-    C = A.T @ (np.eye(len(y)) + root[:, None] * (K / noise_ratio) * root) @ A
+    whole = np.eye(len(y)) + root[:, None] * (K / noise_ratio) * root
+    C = A.T @ whole @ A
     z = A.T @ (root * y / np.sqrt(noise_var))
     if not len(z):
         return np.log(root).sum(), 0.0
@@ -29,8 +30,8 @@ def log_evidence(K, y, noise_ratio, noise_var, weight, fit_intercept):
     fit = (solve_triangular(L, z, lower=True) ** 2).sum()
     log_det = 2.0 * np.log(np.diag(L)).sum()
     value = len(z) * np.log(2.0 * np.pi) + len(z) * np.log(noise_var) + log_det + fit
-    rounding = np.finfo(np.float64).eps * len(z) * np.linalg.norm(C, 2) * (len(z) + fit)
+    rounding = np.finfo(np.float64).eps * len(z) * np.linalg.norm(whole) * (len(z) + fit)
     rounding += negative * (len(z) + fit)
     # what centring an offset leaves of y
     rounding += 8 * np.finfo(np.float64).eps * np.abs(z).max() * np.abs(root * y).max() / np.sqrt(noise_var)
-    return -0.5 * value + np.log(root).sum(), 10.0 * rounding + 1e-9 * (len(z) + abs(value))
+    return -0.5 * value + np.log(root).sum(), 30.0 * rounding + 1e-9 * (len(z) + abs(value))
