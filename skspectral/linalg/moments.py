@@ -11,6 +11,9 @@ from .rows import RowCounts
 
 __all__ = ["FeatureSpectrum"]
 
+# How much larger than that of its terms the rounding of a difference of energies may be.
+_CANCELLATION = 4.0
+
 
 @dataclass(frozen=True)
 class FeatureSpectrum:
@@ -63,11 +66,10 @@ class FeatureSpectrum:
         """Return standardised targets Z in the eigenbasis, given Phi'P Z, their squared lengths, their scale.
 
         The energy outside the eigenvectors is Z'PZ - |U'Z|^2. There is no residual vector to take it from, so
-        noise below root(`error`), about 4e-8, of the size of y is lost in rounding: what is left is taken
-        to be no less than that.
+        noise below about 1e-7 of the size of y is lost in rounding: what is left is taken to be no less.
         """
         y_tilde = self.V.T @ PhiZ / np.sqrt(self.s)[:, None]
-        rounding = self.error * energy
+        rounding = _CANCELLATION * self.error * energy
         left = np.maximum(energy - (y_tilde**2).sum(axis=0), rounding)
         left = left if self.counts.n_free > len(self.s) else np.zeros_like(energy)
         return Rotated.make(

@@ -280,8 +280,9 @@ class Spectrum:
 
     def dual(self, rotated: RotatedRows, noise_ratio: FloatArray) -> FloatArray:
         """Return W^1/2 U y~/(s+g), the dual coefficients on the range of K, (n, m), in the units of y."""
-        weights = rotated.y_tilde / (self.s[:, None] + noise_ratio)
-        return self.rows.sqrt_weight * (self.U @ weights) * rotated.scale
+        with np.errstate(over="ignore", invalid="ignore"):
+            weights = rotated.y_tilde / (self.s[:, None] + noise_ratio)
+            return _checked(self.rows.sqrt_weight * (self.U @ weights) * rotated.scale)
 
     def primal(self, range_dual: FloatArray) -> FloatArray:
         """Return Phi'range_dual, the coefficients of the features, (features, m)."""
@@ -289,7 +290,8 @@ class Spectrum:
 
     def null_dual(self, rotated: RotatedRows, noise_ratio: FloatArray) -> FloatArray:
         """Return W^1/2 (null part of y)/g, which belongs to the dual coefficients but predicts nothing."""
-        return self.rows.sqrt_weight * rotated.null_residual / noise_ratio * rotated.scale
+        with np.errstate(over="ignore", invalid="ignore"):
+            return _checked(self.rows.sqrt_weight * rotated.null_residual / noise_ratio * rotated.scale)
 
     def mean_coefficients(self, rotated: RotatedRows, dual: FloatArray) -> FloatArray:
         """Return beta = R^-1 (Q'y - Q'K alpha) belonging to `dual`, (functions, m)."""
@@ -361,6 +363,16 @@ def _norm(A):
     if 1e-140 < largest < 1e140:
         return np.linalg.norm(A)
     return largest * np.linalg.norm(A / largest) if largest > 0 else 0.0
+
+
+def _checked(dual):
+    """Return dual coefficients; refuse those beyond the largest number."""
+    if not np.isfinite(dual).all():
+        raise ValueError(
+            "The coefficients of the kernel functions, targets over eigenvalues of the kernel matrix, are beyond "
+            "the largest number. Rescale the targets, or the inputs so that the kernel is not so small."
+        )
+    return dual
 
 
 def _divided(dual, root):

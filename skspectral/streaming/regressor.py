@@ -102,8 +102,9 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
     A chunk costs O(n r^2). Tuning costs O(r^3), once, when a prediction or attribute is asked for after new
     rows. Away from the landmarks the standard deviation returns to the prior's, since what the projection
     misses of the kernel's variance is added back. Sums of squares are exact to about 2e-15, so that noise
-    below 4e-8 of the size of y, or below 4e-8 sqrt(rank_) of the signal's standard deviation, is lost in rounding,
-    and a little less with very many rows. `tuning_` then says "noise_free" or, with a warning, "resolution".
+    below about 1e-7 of the size of y, or 4e-8 sqrt(`rank_`) of the signal's standard deviation, is lost in
+    rounding; a little more beyond 65,000 rows. `tuning_` then says "noise_free" or, with a warning,
+    "resolution".
 
     Examples
     --------
