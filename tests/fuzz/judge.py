@@ -1,5 +1,6 @@
 """One case: fine, refused with a reason, or failed; within a time limit."""
 
+import dis
 import re
 import signal
 import traceback
@@ -94,9 +95,13 @@ def _is_refusal(error):
     """Return whether an error was raised on purpose: a ValueError of a raise statement of ours or sklearn's."""
     if not isinstance(error, ValueError) or isinstance(error, np.linalg.LinAlgError):
         return False
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    ours = "skspectral" in last.filename or "sklearn" in last.filename
-    return ours and (last.line or "").lstrip().startswith("raise")
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    module = frame.f_globals.get("__name__", "").partition(".")[0]
+    return module in ("skspectral", "sklearn") and _is_raise(frame)
+
+
+def _is_raise(frame):
+    return frame.f_code.co_code[frame.f_lasti] == dis.opmap["RAISE_VARARGS"]
 
 
 def _without_numbers(message):
