@@ -122,3 +122,18 @@ def test_expected_improvement_from_two_points_is_never_nan(inference, kernel, st
         assert not np.isnan(z).any()
         assert not np.isnan(improvement).any()
         x = np.append(x, grid[np.argmax(improvement)])
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.ones(1), r"without row 0 the other 0 row\(s\)"),
+        (10.0 ** np.array([0.0, 20.0, 0.0, 0.0]), r"without row 1 the other 3 row\(s\).*weights of like size"),
+    ],
+    ids=["a single row", "a heavy row"],
+)
+@may_be_unknown
+def test_the_row_that_leave_one_out_cannot_do_without_is_named(weight, message):
+    gp = process(RBF(1.0), "maximize").fit(line(len(weight)), np.arange(len(weight)) ** 2.0, weight)
+    with pytest.raises(ValueError, match=message):
+        gp.loo_predict()

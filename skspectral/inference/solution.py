@@ -113,11 +113,13 @@ class Solution(Tuned):
 
     def _check_determined(self, absent):
         """Refuse rows that no other row says anything about."""
-        if (self.spectrum.freedom[~absent] <= UNDETERMINED).any():
+        alone = (self.spectrum.freedom[:, 0] <= UNDETERMINED) & ~absent
+        if alone.any():
             raise ValueError(
-                f"Leave-one-out is not defined: {(~absent).sum()} row(s) of positive weight determine "
-                f"{self.spectrum.rows.n_mean} mean coefficient(s), and nothing is left without one of them. "
-                "Fit at least two rows, or use fit_intercept=False."
+                f"Leave-one-out is not defined: without row {alone.argmax()} the other "
+                f"{(~absent).sum() - 1} row(s) of positive weight do not determine "
+                f"{self.spectrum.rows.n_mean} mean coefficient(s), or weigh nothing beside it. Fit more rows, "
+                "with weights of like size, or use fit_intercept=False."
             )
 
 
