@@ -368,7 +368,8 @@ def _posterior(rotated, box, x, log_weight):
         return VariancePosterior(np.exp(x), weight, noise, noise / np.exp(x), terms.n)
     low, high = (p[:, 0] for p in _probabilities(terms, x, box))
     p = 0.5 * (high + low) + 0.5 * (high - low) * _SCALE_NODES[:, None]
-    b = 0.5 * terms.A[:, 0] / gammaincinv(0.5 * terms.n, p)
+    with np.errstate(divide="ignore", over="ignore"):  # beyond all numbers, and so beyond the bounds
+        b = 0.5 * terms.A[:, 0] / gammaincinv(0.5 * terms.n, p)
     noise = np.clip(b, *(limit[:, 0] for limit in box.noise_limits(x[:, None])[:2])).ravel() * unit
     g = np.tile(np.exp(x), len(_SCALE_NODES))
     weight = np.outer(0.5 * _SCALE_WEIGHTS, weight).ravel()

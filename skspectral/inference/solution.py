@@ -108,7 +108,9 @@ class Solution(Tuned):
         present = ~absent[:, None]
         zeros = np.zeros_like(Ry)
         residual = np.divide(Ry, R_diag * w, out=zeros.copy(), where=present)
-        variance = np.divide(self.noise_var, R_diag * w**2, out=zeros, where=present)
+        with np.errstate(over="ignore"):  # at most the largest number there is
+            variance = np.divide(self.noise_var, R_diag * w**2, out=zeros, where=present)
+        variance = np.minimum(variance, np.finfo(np.float64).max)
         return rotated.targets() - residual, self.honest(variance), absent
 
     def _check_determined(self, absent):

@@ -15,6 +15,7 @@ from scipy.linalg.lapack import dpstrf
 
 from ..support.exceptions import IndefiniteKernelError
 from ..support.threads import threads_for
+from .rows import check_kernel_values
 
 __all__ = [
     "Columns",
@@ -128,6 +129,7 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None):
     if not tau >= 0:
         raise ValueError(f"tau is the trace of what is left out and must not be negative, got {tau!r}.")
     diagonal = np.array(gram.diagonal(X), dtype=np.float64)
+    check_kernel_values(diagonal)
     n = len(diagonal)
     rank = n if rank is None else rank
     if not 1 <= rank <= n:
@@ -205,6 +207,7 @@ def independent(gram, landmarks):
 
 def _independent(K):
     """Return which rows of K are numerically independent, in their order, and its Cholesky factor there."""
+    check_kernel_values(K)
     _, order, rank, _ = dpstrf(K, tol=len(K) * _EPS * np.diag(K).max() * 8.0, lower=True)
     if rank == 0:  # a kernel that is 0 at every landmark
         return np.zeros(1, dtype=int), np.ones((1, 1))

@@ -9,9 +9,11 @@ from scipy.linalg.blas import dgemm
 
 from ..support.exceptions import RankDeficientBasisWarning, warn_user
 
-__all__ = ["RowCounts", "Rows", "add_outer"]
+__all__ = ["RowCounts", "Rows", "add_outer", "check_kernel_values", "check_target_size"]
 
 _EPS = np.finfo(np.float64).eps
+# Its square is a number, with some room above.
+_LARGEST_SCALE = 1e152
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ class Rows:
         Y -= self.Q @ left
         basis_part += left
         scale = _root_mean_square(Y, self.n_free)
+        check_target_size(scale)
         varies = scale > negligible
         Z = np.divide(Y, scale, out=np.zeros_like(Y), where=varies)
         return Z, np.where(varies, scale, 1.0), basis_part
@@ -143,6 +146,15 @@ class Rows:
         return KQ
 
 
+def check_kernel_values(K):
+    """Refuse entries of a kernel matrix that are not finite."""
+    if not np.isfinite(K).all():
+        raise ValueError(
+            "The kernel matrix has NaN or infinite entries. Rescale the inputs or change the "
+            "kernel's parameters so that every k(x_i, x_j) is finite."
+        )
+
+
 def _orthonormal_basis(F):
     """Return Q, R_inv with F R_inv = Q, dropping directions that the rows do not determine."""
     Q, size, Vt = svd(F, full_matrices=False)
@@ -159,6 +171,16 @@ def _orthonormal_basis(F):
 def add_outer(K, A, B):
     """Add A B' to a C-ordered symmetric sum in place (as its transpose B A', in BLAS's order)."""
     dgemm(1.0, B, A, beta=1.0, c=K.T, trans_b=True, overwrite_c=True)
+
+
+def check_target_size(scale):
+    """Refuse targets (of root mean square `scale`) whose variances are beyond the largest number."""
+    largest = np.max(scale, initial=0.0)
+    if not largest < _LARGEST_SCALE:
+        raise ValueError(
+            f"The targets have a root mean square of {largest:.3g}, times the square roots of the weights, so "
+            "that their variance is beyond the largest number. Divide y, or the weights, by a constant."
+        )
 
 
 def _rounding(Y):

@@ -15,7 +15,7 @@ from ..support.types import FloatArray
 from .projection import project_features
 from .reflectors import left_singular, symmetric_eigen
 from .rotated import Rotated
-from .rows import Rows, add_outer
+from .rows import Rows, add_outer, check_kernel_values
 
 __all__ = ["RotatedRows", "Spectrum"]
 
@@ -127,11 +127,7 @@ class Spectrum:
         eigenvectors are U. These are rank-q updates of K in place; no second n x n matrix is made.
         """
         K = _own_copy(K, overwrite_K)
-        if not np.isfinite(K).all():
-            raise ValueError(
-                "The kernel matrix has NaN or infinite entries. Rescale the inputs or change the "
-                "kernel's parameters so that every k(x_i, x_j) is finite."
-            )
+        check_kernel_values(K)
         rows = Rows.make(len(K), basis, sample_weight)
         KQ = rows.project(K)
         size = _norm(K)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..linalg.moments import FeatureSpectrum
 from ..linalg.rotated import Rotated
-from ..linalg.rows import RowCounts, Rows
+from ..linalg.rows import RowCounts, Rows, check_target_size
 from ..support.types import FloatArray
 
 __all__ = ["FeatureStatistics"]
@@ -87,6 +87,7 @@ class FeatureStatistics:
             Z -= left
             mean = mean + left
         Z *= rows.sqrt_weight
+        check_target_size(np.abs(Z).max(axis=0))
         return cls(
             rows.counts.n_rows,
             rows.counts.half_log_weight,
@@ -106,16 +107,17 @@ class FeatureStatistics:
                 f"those of {other.n_features} and {other.n_outputs}. Use the same landmarks and targets."
             )
         total = self.weight + other.weight
-        if total == 0:
-            return self
+        if other.weight == 0 or self.weight == 0:
+            return self if other.weight == 0 else other
         share = other.weight / total
-        d = other.mean - self.mean
+        d = np.sqrt(self.weight * share) * (other.mean - self.mean)
+        check_target_size(np.abs(d))
         return FeatureStatistics(
             self.n_rows + other.n_rows,
             self.half_log_weight + other.half_log_weight,
             total,
-            self.mean + share * d,
-            self.scatter + other.scatter + (self.weight * share) * np.outer(d, d),
+            self.mean + share * (other.mean - self.mean),
+            self.scatter + other.scatter + np.outer(d, d),
             self.n_features,
         )
 
@@ -159,12 +161,14 @@ class FeatureStatistics:
         """Return Phi'P Phi, Phi'P Y and the squared lengths of P Y."""
         r, scatter = self.n_features, self.scatter
         if not fit_intercept:
-            scatter = scatter + self.weight * np.outer(self.mean, self.mean)
+            around = np.sqrt(self.weight) * self.mean
+            check_target_size(np.abs(around))
+            scatter = scatter + np.outer(around, around)
         return scatter[:r, :r], scatter[:r, r:], np.diag(scatter)[r:]
 
     @cached_property
     def _negligible(self):
         """Size below which what is left of an output is rounding."""
         squares = np.diag(self.scatter)[self.n_features :] / (self.weight or 1.0)
-        size = np.sqrt(squares + self.mean[self.n_features :] ** 2)
+        size = np.hypot(np.sqrt(squares), self.mean[self.n_features :])
         return size * _EPS * max(32.0, np.sqrt(self.n_rows))
