@@ -1,6 +1,7 @@
 """Draw cases, judge them, tell which fail and what was refused: python -m tests.fuzz --help."""
 
 import argparse
+import signal
 import sys
 from collections import Counter
 
@@ -12,10 +13,8 @@ from .judge import draw, judge
 def main(arguments=None):
     """Run the tool; return how many cases failed."""
     options = parse(arguments)
-    numbers = range(options.first, options.first + options.cases)
     kinds, refused = Counter(), Counter()
-    for number in numbers:
-        verdict = judge_number(options.seed, number, options.seconds)
+    for number, verdict in verdicts(options):
         kinds[verdict.kind] += 1
         if verdict.kind == "refused":
             refused[verdict.words] += 1
@@ -36,6 +35,17 @@ def parse(arguments):
     parser.add_argument("--seconds", type=float, default=10.0, help="time limit of a case")
     parser.add_argument("--trace", action="store_true", help="show where a failure came from")
     return parser.parse_args(arguments)
+
+
+def verdicts(options):
+    """Yield the number and the verdict of each case, until all are done or the process is told to end."""
+    told = []
+    before = signal.signal(signal.SIGTERM, lambda *_: told.append(True))
+    for number in range(options.first, options.first + options.cases):
+        if told:
+            break
+        yield number, judge_number(options.seed, number, options.seconds)
+    signal.signal(signal.SIGTERM, before)
 
 
 def judge_number(seed, number, seconds):

@@ -27,7 +27,7 @@ _NAMED = tuple(
 
 
 # Time of the clock that a case may take, over its time in this process.
-_PATIENCE = 10.0
+_PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
