@@ -66,7 +66,10 @@ def test_no_fixed_variances_are_better_than_the_tuned_ones():
 
 @pytest.mark.parametrize(
     ("model", "noise"),
-    [(lambda n, noise: process(n, noise, method="exact"), 5e-8), (lambda n, noise: stream(25 * n, noise), 1e-7)],
+    [
+        (lambda n, noise: process(n, noise, method="exact"), 5e-8),
+        (lambda n, noise: stream(25 * n, noise), 1e-7),
+    ],
     ids=["exact", "stream"],
 )
 def test_less_noise_than_rounding_resolves_is_told(model, noise):

@@ -53,7 +53,11 @@ def test_unknown_spreads_of_rows_that_are_left_out():
 def test_the_spread_of_another_output_is_known():
     X, y = smooth(0, n=20)
     Y = np.column_stack([y, np.full(20, 4.0)])
-    for gp in (process(RBF(1.0), "maximize"), process(RBF(1.0), "integrate"), StreamingSpectralRegressor(RBF(1.0))):
+    for gp in (
+        process(RBF(1.0), "maximize"),
+        process(RBF(1.0), "integrate"),
+        StreamingSpectralRegressor(RBF(1.0)),
+    ):
         std = gp.fit(X, Y).predict(X, return_std=True)[1]
         assert np.isfinite(std[:, 0]).all()
         assert (std[:, 1] == np.inf).all()
@@ -128,7 +132,10 @@ def test_expected_improvement_from_two_points_is_never_nan(inference, kernel, st
     ("weight", "message"),
     [
         (np.ones(1), r"without row 0 the other 0 row\(s\)"),
-        (10.0 ** np.array([0.0, 20.0, 0.0, 0.0]), r"without row 1 the other 3 row\(s\).*weights of like size"),
+        (
+            10.0 ** np.array([0.0, 20.0, 0.0, 0.0]),
+            r"without row 1 the other 3 row\(s\).*weights of like size",
+        ),
     ],
     ids=["a single row", "a heavy row"],
 )

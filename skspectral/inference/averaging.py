@@ -22,6 +22,7 @@ from ..criteria import CRITERIA
 from ..support.exceptions import UndeterminedVarianceWarning, warn_user
 from .solution import Solution
 from .tuned import search_range
+from .variances import finite_ratio
 
 __all__ = [
     "AveragedSolution",
@@ -365,7 +366,7 @@ def _posterior(rotated, box, x, log_weight):
     terms, unit = CRITERIA["evidence"](rotated, x[:, None]), rotated.scale[0] ** 2
     if box is None:
         noise = terms.A[:, 0] / terms.n * unit
-        return VariancePosterior(np.exp(x), weight, noise, noise / np.exp(x), terms.n)
+        return VariancePosterior(np.exp(x), weight, noise, finite_ratio(noise, np.exp(x)), terms.n)
     low, high = (p[:, 0] for p in _probabilities(terms, x, box))
     p = 0.5 * (high + low) + 0.5 * (high - low) * _SCALE_NODES[:, None]
     with np.errstate(divide="ignore", over="ignore"):  # beyond all numbers, and so beyond the bounds
@@ -373,7 +374,7 @@ def _posterior(rotated, box, x, log_weight):
     noise = np.clip(b, *(limit[:, 0] for limit in box.noise_limits(x[:, None])[:2])).ravel() * unit
     g = np.tile(np.exp(x), len(_SCALE_NODES))
     weight = np.outer(0.5 * _SCALE_WEIGHTS, weight).ravel()
-    return VariancePosterior(g, weight, noise, noise / g, np.inf)
+    return VariancePosterior(g, weight, noise, finite_ratio(noise, g), np.inf)
 
 
 def _single_node(solution, j):

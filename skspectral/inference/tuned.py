@@ -13,7 +13,15 @@ from ..linalg.rotated import Rotated
 from .tuning import TuningResult, minimize_each
 from .variances import VarianceBounds, VariancePrior, finite_ratio, resolvable_ratios
 
-__all__ = ["Tuned", "at_noise_ratio", "criterion_curve", "ratio_range", "search_range", "tune"]
+__all__ = [
+    "Tuned",
+    "at_noise_ratio",
+    "criterion_curve",
+    "ratio_range",
+    "search_range",
+    "standardised",
+    "tune",
+]
 
 # Differences of -2 log density per row that are rounding.
 _TIE = 1e-12
@@ -87,7 +95,7 @@ class Tuned:
             return 0.0, varying, None, None, None
         rotated = self.rotated.select(varying)
         terms = criterion(rotated, np.log(self.noise_ratio[varying])[None])
-        b = self.noise_var[varying] / rotated.scale**2 if criterion.is_density else terms.A[0]
+        b = standardised(self.noise_var[varying], rotated) if criterion.is_density else terms.A[0]
         value = float(value_at(terms, b[None]).sum())
         if self.prior is not None:
             value += float(self.prior.penalty(self.noise_var[varying], self.signal_var[varying]).sum())
@@ -154,6 +162,12 @@ def at_noise_ratio(rotated, criterion, noise_ratio):
     noise_var = _evidence_noise(rotated, np.log(g))
     status = np.full(rotated.n_outputs, "fixed", dtype=object)
     return _with_results(rotated, criterion, g, noise_var, status, np.ones(rotated.n_outputs, dtype=int))
+
+
+def standardised(noise_var, rotated):
+    """Return noise variances of the units of y (m,) for targets of mean square 1."""
+    with np.errstate(over="ignore"):  # in two steps: the square of a scale may be 0
+        return np.minimum(noise_var / rotated.scale / rotated.scale, np.finfo(np.float64).max)
 
 
 def criterion_curve(rotated, criterion, noise_ratios):
@@ -321,7 +335,7 @@ def _squares_times(cross, weight):
 def _value_at_variances(rotated, criterion, noise_ratio, noise_var):
     """Return the criterion's public value of each output's own variances, (m,)."""
     terms = criterion(rotated, np.log(noise_ratio)[None])
-    return _public_value(rotated, criterion, terms, noise_var / rotated.scale**2)[0]
+    return _public_value(rotated, criterion, terms, standardised(noise_var, rotated))[0]
 
 
 def _public_value(rotated, criterion, terms, b):

@@ -148,7 +148,9 @@ def _standard_errors(best, bounds, j):
     if not free.any():
         return *se.tolist(), 0.0
     standard = replace(best.rotated.select([j]), scale=np.ones(1))  # logarithms do not depend on units
-    information = 0.5 * evidence_log_hessian(standard, *(variances / best.rotated.scale[j] ** 2))[0]
+    information = (
+        0.5 * evidence_log_hessian(standard, *(variances / best.rotated.scale[j] / best.rotated.scale[j]))[0]
+    )
     if free.all():
         return _invert(information)
     se[free] = np.sqrt(1.0 / np.maximum(np.diag(information)[free], _LEAST_INFORMATION))

@@ -36,7 +36,9 @@ def resolvable_ratios(largest, resolution):
         A noise ratio below it is lost in the rounding of K; 0 means that K is 0.
     """
     finite = np.finfo(np.float64)
-    return resolution or finite.eps * largest, min(largest, finite.max / _LARGEST_RATIO) * _LARGEST_RATIO
+    return resolution or finite.eps * largest, min(
+        largest, 0.5 * finite.max / _LARGEST_RATIO
+    ) * _LARGEST_RATIO
 
 
 @dataclass(frozen=True)

@@ -114,8 +114,8 @@ class Rows:
         Y -= self.Q @ left
         basis_part += left
         scale = _root_mean_square(Y, self.n_free)
-        check_target_size(scale)
         varies = scale > negligible
+        check_target_size(scale[varies])
         Z = np.divide(Y, scale, out=np.zeros_like(Y), where=varies)
         return Z, np.where(varies, scale, 1.0), basis_part
 
@@ -136,8 +136,10 @@ class Rows:
         A rank-2q update in place: with B = Q(Q'KQ)/2 - KQ it is K + QB' + BQ'.
         """
         if not np.array_equal(self.sqrt_weight, np.ones_like(self.sqrt_weight)):
-            K *= self.sqrt_weight
-            K *= self.sqrt_weight.T
+            with np.errstate(over="ignore"):
+                K *= self.sqrt_weight
+                K *= self.sqrt_weight.T
+            check_kernel_values(K)
         KQ = K @ self.Q
         if self.n_mean:
             B = 0.5 * self.Q @ (self.Q.T @ KQ) - KQ
@@ -150,7 +152,7 @@ def check_kernel_values(K):
     """Refuse entries of a kernel matrix that are not finite."""
     if not np.isfinite(K).all():
         raise ValueError(
-            "The kernel matrix has NaN or infinite entries. Rescale the inputs or change the "
+            "The kernel matrix has NaN or infinite entries. Rescale the inputs (or weights) or change the "
             "kernel's parameters so that every k(x_i, x_j) is finite."
         )
 
@@ -174,12 +176,13 @@ def add_outer(K, A, B):
 
 
 def check_target_size(scale):
-    """Refuse targets (of root mean square `scale`) whose variances are beyond the largest number."""
-    largest = np.max(scale, initial=0.0)
-    if not largest < _LARGEST_SCALE:
+    """Refuse targets (of root mean square `scale`) whose variances are beyond the largest or smallest number."""
+    beyond = ~((scale < _LARGEST_SCALE) & (scale > 1.0 / _LARGEST_SCALE))
+    if beyond.any():
         raise ValueError(
-            f"The targets have a root mean square of {largest:.3g}, times the square roots of the weights, so "
-            "that their variance is beyond the largest number. Divide y, or the weights, by a constant."
+            f"The targets have a root mean square of {scale[beyond][0]:.3g}, times the square roots of the "
+            f"weights. It must lie between {1.0 / _LARGEST_SCALE:g} and {_LARGEST_SCALE:g}, for its square to be "
+            "a number. Divide y, or the weights, by a constant."
         )
 
 

@@ -175,7 +175,8 @@ class Spectrum:
         both = np.empty((Phi.shape[0], rows.n_mean + Phi.shape[1]), order="F")
         both[:, : rows.n_mean] = rows.Q
         Phi, source = both[:, rows.n_mean :], Phi
-        np.multiply(rows.sqrt_weight, source, out=Phi)
+        with np.errstate(over="ignore"):
+            np.multiply(rows.sqrt_weight, source, out=Phi)
         if not np.isfinite(Phi).all():
             raise ValueError("The factor of the kernel matrix has NaN or infinite entries.")
         QPhi = rows.Q.T @ Phi

@@ -87,7 +87,7 @@ class FeatureStatistics:
             Z -= left
             mean = mean + left
         Z *= rows.sqrt_weight
-        check_target_size(np.abs(Z).max(axis=0))
+        check_target_size(_sizes(Z))
         return cls(
             rows.counts.n_rows,
             rows.counts.half_log_weight,
@@ -111,7 +111,7 @@ class FeatureStatistics:
             return self if other.weight == 0 else other
         share = other.weight / total
         d = np.sqrt(self.weight * share) * (other.mean - self.mean)
-        check_target_size(np.abs(d))
+        check_target_size(_sizes(d))
         return FeatureStatistics(
             self.n_rows + other.n_rows,
             self.half_log_weight + other.half_log_weight,
@@ -149,6 +149,7 @@ class FeatureStatistics:
         n_free = max(spectrum.counts.n_free, 1)
         scale = np.sqrt(energy / n_free)
         varies = scale > self._negligible
+        check_target_size(scale[varies])
         PhiZ = np.divide(PhiY, scale, out=np.zeros_like(PhiY), where=varies)
         return spectrum.rotate(PhiZ, np.where(varies, n_free, 0.0), np.where(varies, scale, 1.0))
 
@@ -162,7 +163,7 @@ class FeatureStatistics:
         r, scatter = self.n_features, self.scatter
         if not fit_intercept:
             around = np.sqrt(self.weight) * self.mean
-            check_target_size(np.abs(around))
+            check_target_size(_sizes(around))
             scatter = scatter + np.outer(around, around)
         return scatter[:r, :r], scatter[:r, r:], np.diag(scatter)[r:]
 
@@ -172,3 +173,8 @@ class FeatureStatistics:
         squares = np.diag(self.scatter)[self.n_features :] / (self.weight or 1.0)
         size = np.hypot(np.sqrt(squares), self.mean[self.n_features :])
         return size * _EPS * max(32.0, np.sqrt(self.n_rows))
+
+
+def _sizes(Z):
+    """Return the sizes whose squares must be numbers; what is close to 0 may be 0."""
+    return np.maximum(np.abs(Z), 1.0)

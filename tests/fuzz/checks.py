@@ -55,7 +55,10 @@ def _answers(fitted, sample):
     if not isinstance(fitted, SpectralGPRegressor | StreamingSpectralRegressor):
         answers = [fitted.predict(X)]
     else:
-        answers = [*fitted.predict(X, return_std=True), fitted.predict(X, return_std=True, include_noise=False)[1]]
+        answers = [
+            *fitted.predict(X, return_std=True),
+            fitted.predict(X, return_std=True, include_noise=False)[1],
+        ]
         for std in answers[1:]:
             demand(~np.isnan(std) & (std >= 0), "a standard deviation is negative or NaN")
             demand(np.isfinite(std) | _may_be_infinite(fitted), "a standard deviation is infinite")

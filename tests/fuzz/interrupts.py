@@ -73,7 +73,12 @@ class Trial:
     def run(self, delay):
         """Interrupt a refit after `delay` seconds; return what is broken, None if nothing is."""
         model, X = self._fitted(0), rows(2, 20)[0]
-        old, new, threads, before = model.predict(X), self._fitted(1).predict(X), blas_threads(), dict(vars(model))
+        old, new, threads, before = (
+            model.predict(X),
+            self._fitted(1).predict(X),
+            blas_threads(),
+            dict(vars(model)),
+        )
         interrupted_after(delay, lambda: model.fit(*rows(1, self.n)))
         now = model.predict(X)
         is_old = vars(model).keys() == before.keys() and all(vars(model)[k] is v for k, v in before.items())

@@ -20,9 +20,7 @@ from .models import NEEDS_POSITIVE, draw_model
 __all__ = ["Verdict", "draw", "judge"]
 
 _NAMED = tuple(
-    kind
-    for kind in vars(skspectral).values()
-    if isinstance(kind, type) and issubclass(kind, Warning)
+    kind for kind in vars(skspectral).values() if isinstance(kind, type) and issubclass(kind, Warning)
 )
 
 
