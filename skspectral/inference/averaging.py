@@ -333,9 +333,9 @@ def integrate_variances(solution, bounds):
 def _warn_of_few_rows(degrees_of_freedom):
     if degrees_of_freedom <= 2:
         warn_user(
-            f"{degrees_of_freedom} row(s) more than mean functions leave a distribution of that many degrees of "
-            "freedom, whose standard deviation is infinite; the intervals of predict_interval are finite. Give "
-            "more rows, or bound the variances by ConstantKernel and WhiteKernel.",
+            f"{degrees_of_freedom} row(s) more than mean functions leave a distribution of that many degrees "
+            "of freedom, whose standard deviation is infinite; the intervals of predict_interval are finite. "
+            "Give more rows, or bound the variances by ConstantKernel and WhiteKernel.",
             UndeterminedVarianceWarning,
         )
 

@@ -120,8 +120,8 @@ class Solution(Tuned):
             raise ValueError(
                 f"Leave-one-out is not defined: without row {alone.argmax()} the other "
                 f"{(~absent).sum() - 1} row(s) of positive weight do not determine "
-                f"{self.spectrum.rows.n_mean} mean coefficient(s), or weigh nothing beside it. Fit more rows, "
-                "with weights of like size, or use fit_intercept=False."
+                f"{self.spectrum.rows.n_mean} mean coefficient(s), or weigh nothing beside it. Fit more "
+                "rows, with weights of like size, or use fit_intercept=False."
             )
 
 
@@ -150,8 +150,8 @@ def warn_of_vanished_noise(tuned, criterion):
     """Warn where the tuned noise vanished for a reason that is not in the data."""
     if any(result.status == "resolution" for result in tuned.tuning):
         warn_user(
-            "What the kernel leaves unexplained is too little beside the signal to be told from the rounding of "
-            "the kernel matrix. The smallest noise ratio that can be told stands for it, so that the noise "
+            "What the kernel leaves unexplained is too little beside the signal to be told from the rounding "
+            "of the kernel matrix. The smallest noise ratio that can be told stands for it, so that the noise "
             "variance may be too large and the signal variance too small. A factor, method='low_rank' with a "
             "rank, resolves less noise; or give the variances by ConstantKernel and WhiteKernel.",
             NoiseResolutionWarning,

@@ -176,13 +176,13 @@ def add_outer(K, A, B):
 
 
 def check_target_size(scale):
-    """Refuse targets (of root mean square `scale`) whose variances are beyond the largest or smallest number."""
+    """Refuse targets, of root mean square `scale`, whose variances are too large or small to be numbers."""
     beyond = ~((scale < _LARGEST_SCALE) & (scale > 1.0 / _LARGEST_SCALE))
     if beyond.any():
         raise ValueError(
             f"The targets have a root mean square of {scale[beyond][0]:.3g}, times the square roots of the "
-            f"weights. It must lie between {1.0 / _LARGEST_SCALE:g} and {_LARGEST_SCALE:g}, for its square to be "
-            "a number. Divide y, or the weights, by a constant."
+            f"weights. It must lie between {1.0 / _LARGEST_SCALE:g} and {_LARGEST_SCALE:g}, for its square to "
+            "be a number. Divide y, or the weights, by a constant."
         )
 
 

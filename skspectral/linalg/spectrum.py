@@ -366,8 +366,8 @@ def _checked(dual):
     """Return dual coefficients; refuse those beyond the largest number."""
     if not np.isfinite(dual).all():
         raise ValueError(
-            "The coefficients of the kernel functions, targets over eigenvalues of the kernel matrix, are beyond "
-            "the largest number. Rescale the targets, or the inputs so that the kernel is not so small."
+            "The coefficients of the kernel functions, targets over eigenvalues of the kernel matrix, are "
+            "beyond the largest number. Rescale the targets, or the inputs so that the kernel is not so small."
         )
     return dual
 

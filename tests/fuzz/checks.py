@@ -109,7 +109,7 @@ def _reported_evidence(fitted):
 def _check_evidence(fitted, sample):
     """Compare the log evidence with a dense recomputation at the same variances, where rounding allows."""
     noise, ratio = np.atleast_1d(fitted.noise_variance_), np.array([t.noise_ratio for t in fitted.tuning_])
-    if not (1e-280 < noise.min() and noise.max() < 1e280):
+    if not (noise.min() > 1e-280 and noise.max() < 1e280):
         return
     K = _kernel_matrix(fitted, sample)
     weight = 1.0 if sample.weight is None else sample.weight.max()

@@ -90,7 +90,7 @@ def _within(seconds):
 
 
 def _is_refusal(error):
-    """Return whether an error was raised on purpose: a ValueError of a raise statement of ours or sklearn's."""
+    """Return whether an error was raised on purpose: a ValueError by a raise of ours or scikit-learn's."""
     if not isinstance(error, ValueError) or isinstance(error, np.linalg.LinAlgError):
         return False
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
