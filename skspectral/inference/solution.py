@@ -151,8 +151,8 @@ def warn_of_vanished_noise(tuned, criterion):
     if any(result.status == "resolution" for result in tuned.tuning):
         warn_user(
             "What the kernel leaves unexplained is too little beside the signal to be told from the rounding "
-            "of the kernel matrix. The smallest noise ratio that can be told stands for it, so that the noise "
-            "variance may be too large and the signal variance too small. A factor, method='low_rank' with a "
+            "of the kernel matrix. The smallest noise ratio that can be told stands for it, so that the "
+            "noise variance may be too large and the signal variance too small. A factor, method='low_rank' with a "
             "rank, resolves less noise; or give the variances by ConstantKernel and WhiteKernel.",
             NoiseResolutionWarning,
         )

@@ -181,8 +181,8 @@ def check_target_size(scale):
     if beyond.any():
         raise ValueError(
             f"The targets have a root mean square of {scale[beyond][0]:.3g}, times the square roots of the "
-            f"weights. It must lie between {1.0 / _LARGEST_SCALE:g} and {_LARGEST_SCALE:g}, for its square to "
-            "be a number. Divide y, or the weights, by a constant."
+            f"weights. It must lie between {1.0 / _LARGEST_SCALE:g} and {_LARGEST_SCALE:g}, for its square "
+            "to be a number. Divide y, or the weights, by a constant."
         )
 
 

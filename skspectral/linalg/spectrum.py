@@ -367,7 +367,7 @@ def _checked(dual):
     if not np.isfinite(dual).all():
         raise ValueError(
             "The coefficients of the kernel functions, targets over eigenvalues of the kernel matrix, are "
-            "beyond the largest number. Rescale the targets, or the inputs so that the kernel is not so small."
+            "beyond the largest number. Rescale the targets, or the inputs so that the kernel is larger."
         )
     return dual
 
