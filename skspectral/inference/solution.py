@@ -152,8 +152,8 @@ def warn_of_vanished_noise(tuned, criterion):
         warn_user(
             "What the kernel leaves unexplained is too little beside the signal to be told from the rounding "
             "of the kernel matrix. The smallest noise ratio that can be told stands for it, so that the "
-            "noise variance may be too large and the signal variance too small. A factor, method='low_rank' with a "
-            "rank, resolves less noise; or give the variances by ConstantKernel and WhiteKernel.",
+            "noise variance may be too large and the signal variance too small. A factor, method='low_rank' "
+            "with a rank, resolves less noise; or give the variances by ConstantKernel and WhiteKernel.",
             NoiseResolutionWarning,
         )
     if criterion.is_unbounded and any(result.status == "noise_free" for result in tuned.tuning):
