@@ -13,6 +13,10 @@ from skspectral import (
     Spectrum,
     StreamingSpectralRegressor,
 )
+from skspectral.kernels.gram import make_gram
+from skspectral.linalg.factor_terms import FactorTerms
+from skspectral.linalg.factors import pivoted_cholesky
+from skspectral.linalg.rows import Rows
 
 EPS = np.finfo(float).eps
 
@@ -137,3 +141,15 @@ def test_coefficients_beyond_the_largest_number_are_refused():
     X, y = smooth(0, n=30)
     with pytest.raises(ValueError, match="beyond the largest number"):
         SpectralKernelRidge(kernel="linear").fit(1e-150 * X, 1e30 * y)
+
+
+def test_a_residual_that_rounding_takes_to_nothing_stays_positive():
+    """A = sum e v of values that the features explain to the last digit, from Gram matrices."""
+    X, _ = smooth(0, n=40)
+    gram = make_gram(RBF(1.0))
+    factor = pivoted_cholesky(gram, X, rank=5)
+    for seed in range(20):
+        Z = factor.Phi @ np.random.default_rng(seed).normal(size=(5, 1))
+        rows = Rows.make(40)
+        terms = FactorTerms(factor, rows, rows.standardise(Z)[0])
+        assert terms.at(1e-250)[0] > 0

@@ -45,7 +45,8 @@ class FactorTerms:
         L_inv = solve_triangular(L, np.eye(r), lower=True, check_finite=False)
         B_inv = L_inv.T @ L_inv
         residual = self._residual(B_inv @ self.PhiZ)
-        A = float((self.Z * residual).sum())
+        # not below what rounding of y alone leaves: it may even be negative
+        A = max(float((self.Z * residual).sum()), _ERROR**2 * float((self.Z**2).sum()))
         A1 = A - float((residual**2).sum())
         H = 2.0 * np.log(np.diag(L)).sum() - r * np.log(g)
         return A, A1, H, g * np.trace(B_inv) - r, B_inv, residual
