@@ -16,6 +16,7 @@ from skspectral import (
 from skspectral.kernels.gram import make_gram
 from skspectral.linalg.factor_terms import FactorTerms
 from skspectral.linalg.factors import pivoted_cholesky
+from skspectral.linalg.resolvent import Resolvent
 from skspectral.linalg.rows import Rows
 
 EPS = np.finfo(float).eps
@@ -153,3 +154,14 @@ def test_a_residual_that_rounding_takes_to_nothing_stays_positive():
         rows = Rows.make(40)
         terms = FactorTerms(factor, rows, rows.standardise(Z)[0])
         assert terms.at(1e-250)[0] > 0
+
+
+def test_the_slope_of_the_evidence_is_a_number_at_noise_ratios_of_any_size():
+    X, y = smooth(0, n=12)
+    rows = Rows.make(12, np.ones((12, 1)))
+    Z = rows.standardise(y[:, None])[0][:, 0]
+    small, large = (
+        Resolvent.from_gram(unit * reference.rbf(X), rows, 0.1 * unit).evidence_terms(Z)[:2]
+        for unit in (1.0, 1e200)
+    )
+    assert large == pytest.approx(small, rel=1e-10)
