@@ -68,13 +68,18 @@ class Timing:
         }
 
 
-def parse_arguments(description, argv=None):
-    """Return the options every benchmark has: fast, threads and repeats (None means its own default)."""
+def parse_arguments(description, argv=None, files=()):
+    """Return the options every benchmark has: fast, threads and repeats (None means its own default).
+
+    `files` are (name, help) of data that a benchmark needs in addition, options of their own.
+    """
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--fast", action="store_true", help="smoke run: small and short, no measurement")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of BLAS and OpenMP")
     parser.add_argument("--repeats", type=int, default=None, help="samples per case")
-    return parser.parse_args(argv)
+    for name, text in files:
+        parser.add_argument(f"--{name}", type=Path, default=None, help=text)
+    return parser.parse_known_args(argv)[0]  # all benchmarks may be given the options of one
 
 
 def pinned(threads):

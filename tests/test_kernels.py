@@ -26,7 +26,6 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.gaussian_process.tests import test_kernels as sklearn_checks
 
 from skspectral import KernelSearchCV, SpectralGPRegressor
-from skspectral.decomposition import sharing
 from skspectral.kernels import (
     Columns,
     Exponential,
@@ -44,6 +43,7 @@ from skspectral.kernels import (
 from skspectral.kernels.algebra import contract, contract_diagonal, evaluate
 from skspectral.kernels.composable import ComposableKernel
 from skspectral.kernels.parts import has_white_noise, parameter_names, split_kernel
+from skspectral.models import gaussian_process
 from skspectral.support.exceptions import IndefiniteKernelError
 
 # --- the kernels, each with its formula for a single pair of inputs
@@ -928,8 +928,8 @@ def test_searches_over_kernels_on_sets_share_decompositions(baskets, monkeypatch
         calls.append(args)
         return original(*args, **kwargs)
 
-    original = sharing.decompose
-    monkeypatch.setattr(sharing, "decompose", counted)
+    original = gaussian_process.decompose
+    monkeypatch.setattr(gaussian_process, "decompose", counted)
     grid = {"kernel__base": [1.1, 1.5, 2.0], "criterion": ["evidence", "loo"]}
     model = SpectralGPRegressor(SetKernel(), optimizer=None)
     search = KernelSearchCV(model, grid, cv=2, refit=False).fit(X, y)

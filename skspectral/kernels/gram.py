@@ -87,8 +87,8 @@ class PairwiseGram(_OnRows):
         if length is not None:
             return evaluate(RBF(length), X, None if Z is X else Z)
         params = {name: value for name, value in self.params.items() if value is not None}
-        if self.metric in HISTOGRAM_NAMES:  # their loops take no memory that is read-only
-            X, Z = (np.require(part, requirements="W") for part in (X, Z))
+        if self._is_of_histograms:
+            X, Z = (np.require(each, requirements="W") for each in (X, Z))  # scikit-learn's loop asks for it
         with np.errstate(over="ignore"):  # infinite entries are refused where they matter, with a message
             return pairwise_kernels(X, Z, metric=self.metric, filter_params=True, **params)
 
@@ -96,6 +96,10 @@ class PairwiseGram(_OnRows):
         """Return the diagonal of K(X, X), in blocks."""
         blocks = (X[i : i + _DIAGONAL_BLOCK] for i in range(0, X.shape[0], _DIAGONAL_BLOCK))
         return np.concatenate([np.diag(self.cross(block, block)) for block in blocks])
+
+    @property
+    def _is_of_histograms(self):
+        return isinstance(self.metric, str) and self.metric in HISTOGRAM_NAMES
 
     def _rbf_length(self, X, Z):
         """Return the length scale of an RBF on dense inputs, None for anything else."""

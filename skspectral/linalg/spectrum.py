@@ -17,7 +17,7 @@ from .reflectors import left_singular, symmetric_eigen
 from .rotated import Rotated
 from .rows import Rows, add_outer, check_kernel_values
 
-__all__ = ["RotatedRows", "Spectrum"]
+__all__ = ["RotatedRows", "Spectrum", "norm", "resolution_of"]
 
 _EPS = np.finfo(np.float64).eps
 # How many eps an eigenvalue may be off, relative to the largest.
@@ -130,8 +130,7 @@ class Spectrum:
         check_kernel_values(K)
         rows = Rows.make(len(K), basis, sample_weight)
         KQ = rows.project(K)
-        size = _norm(K)
-        mean_size = _norm(rows.Q.T @ KQ)
+        size, mean_size = norm(K), norm(rows.Q.T @ KQ)
         if rows.n_mean:
             add_outer(K, (2.0 * max(size, mean_size) or 1.0) * rows.Q, rows.Q)
         whole = rows.present.all()
@@ -141,7 +140,7 @@ class Spectrum:
         s, V = s[: len(s) - rows.n_mean], V[:, : len(s) - rows.n_mean]
         s = s if size > 0 else np.zeros_like(s)
         bound = max(s.max(initial=0.0), 0.0) + mean_size  # on the spectrum of K
-        resolution = _resolution(s, bound, precision, size)
+        resolution = resolution_of(s, bound, precision, size)
         U = V if whole else _scatter_rows(np.asarray(V), rows.present)
         return cls(np.where(s > resolution, s, 0.0), U, resolution, rows, KQ)
 
@@ -182,7 +181,7 @@ class Spectrum:
         QPhi = rows.Q.T @ Phi
         KQ = Phi @ QPhi.T
         vectors, root_s, loadings = left_singular(both, rows.n_mean, by_squares=not is_exact)
-        n, mean_size = int(rows.present.sum()), _norm(QPhi)
+        n, mean_size = int(rows.present.sum()), norm(QPhi)
         largest = root_s.max(initial=0.0)
         # Singular values resolve down to n eps relative to the largest, eigenvalues to its square:
         # the noise floor of the eigenvalues is far below that of a dense K, and of squares.
@@ -241,7 +240,7 @@ class Spectrum:
     def resolution_sensitivity(self) -> FloatArray:
         """Return d log(resolution)/dK = (uu' + QMQ'/|M|)/(s_max + |M|), M = Q'KQ, u the last of U, (n, n)."""
         Q, M = self.rows.Q, self.rows.Q.T @ self.KQ
-        size = _norm(M)
+        size = norm(M)
         lead = np.column_stack([self.dense_U[:, -1], Q @ (M / (size or 1.0))])
         return lead @ np.column_stack([self.dense_U[:, -1], Q]).T / (self.s[-1] + size)
 
@@ -354,7 +353,7 @@ def _own_copy(K, overwrite_K):
     return own.copy() if not overwrite_K and np.may_share_memory(own, K) else own
 
 
-def _norm(A):
+def norm(A):
     """Return the Frobenius norm, safe from overflow and underflow of squares."""
     largest = max(A.max(initial=0.0), -A.min(initial=0.0))
     if 1e-140 < largest < 1e140:
@@ -377,7 +376,7 @@ def _divided(dual, root):
     return np.divide(dual, root, out=np.zeros_like(dual), where=root > 0)
 
 
-def _resolution(s, bound, eps, size):
+def resolution_of(s, bound, eps, size):
     """Return the size below which eigenvalues are rounding; refuse what rounding does not explain.
 
     A few eps times a bound on the spectrum is the error of the decomposition. Entries of K may carry more

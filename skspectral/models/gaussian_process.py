@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..criteria import CRITERIA
 from ..decomposition.data import Data
+from ..decomposition.decompose import decompose
 from ..decomposition.plan import Plan
-from ..decomposition.sharing import decompose_shared
 from ..inference.averaging import check_integrable, integrate_variances
 from ..inference.solution import warn_of_unknown_spread, warn_of_vanished_noise
 from ..inference.variances import VarianceBounds
@@ -40,12 +40,13 @@ from .bounds import warn_at_bounds
 from .conversion import as_sklearn
 from .fitted import Fitted
 from .prior import PriorProcess
+from .siblings import HasSiblings
 from .variance_methods import VarianceMethods
 
 __all__ = ["SpectralGPRegressor"]
 
 
-class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class SpectralGPRegressor(HasSiblings, VarianceMethods, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Gaussian process regression: variances tuned exactly for every output, kernel parameters learned.
 
     The model is y = beta + f + e with f ~ N(0, signal_variance * K) and e ~ N(0, noise_variance / w).
@@ -226,7 +227,6 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         self.verbose = verbose
         self.random_state = random_state
 
-    # Parameters that come after the decomposition: a search shares it between candidates that differ in them.
     _after_decomposition = frozenset({"criterion", "inference"})
 
     @with_checked_parameters
@@ -254,15 +254,7 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         if self.copy_X_train:
             X, y = np.copy(X), np.copy(y)
         data = Data.with_intercept(X, as_columns(y), check_weights(sample_weight, X), self.fit_intercept)
-        task = self._task(data)
-        kernel, decomposition, solution, n_decompositions = self._solve(task)
-        warn_of_vanished_noise(solution, task.criterion)
-        warn_of_unknown_spread(solution)
-        warn_at_bounds(kernel, solution, task.bounds, are_ours=self.kernel is None)
-        averaged = integrate_variances(solution, task.bounds) if self.inference == "integrate" else None
-        solution = solution if averaged is None else averaged.mean_solution()
-        fitted = Fitted(make_gram(kernel), data, task.bounds, decomposition, solution, y.ndim, averaged)
-        return self._adopt(fitted, kernel, n_decompositions)
+        return self._fit_data(data, y.ndim)
 
     def predict(
         self,
@@ -565,7 +557,29 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             Progress(type(self).__name__, self.verbose),
         )
 
-    def _solve(self, task):
+    def _fit_data(self, data, y_ndim, decomposition=None):
+        """Fit, with a decomposition of the same kernel and rows if there is one already."""
+        task = self._task(data)
+        kernel, decomposition, solution, n_decompositions = self._solve(task, decomposition)
+        warn_of_vanished_noise(solution, task.criterion)
+        warn_of_unknown_spread(solution)
+        warn_at_bounds(kernel, solution, task.bounds, are_ours=self.kernel is None)
+        averaged = integrate_variances(solution, task.bounds) if self.inference == "integrate" else None
+        solution = solution if averaged is None else averaged.mean_solution()
+        fitted = Fitted(make_gram(kernel), data, task.bounds, decomposition, solution, y_ndim, averaged)
+        return self._adopt(fitted, kernel, n_decompositions)
+
+    def _decomposition_needs(self, n):
+        return self._plan.route(n) if self._keeps_kernel else None
+
+    @property
+    def _keeps_kernel(self):
+        """Whether there is nothing to learn about the kernel."""
+        if self._is_precomputed or self.optimizer is None:
+            return True
+        return self.kernel is not None and split_kernel(self.kernel).core.n_dims == 0
+
+    def _solve(self, task, decomposition=None):
         """Return the learned kernel, its decomposition and solution, and how many matrices it took."""
         learned = self._learn(task) if self._learns(task) else None
         if learned is None:
@@ -575,7 +589,8 @@ class SpectralGPRegressor(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             if learned.is_of(task):
                 return kernel, learned.decomposition, learned.solution, n_decompositions
         problem = replace(task, kernel=kernel).problem()
-        decomposition = decompose_shared(problem, task.plan)
+        if decomposition is None:
+            decomposition = decompose(problem, task.plan)
         return kernel, decomposition, problem.solution(decomposition), n_decompositions + 1
 
     def _learns(self, task):

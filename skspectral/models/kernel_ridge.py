@@ -11,13 +11,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from ..criteria import CRITERIA
 from ..decomposition.data import Data
-from ..decomposition.decompose import Problem
-from ..decomposition.plan import Plan
-from ..decomposition.sharing import decompose_shared
+from ..decomposition.decompose import Problem, decompose
+from ..decomposition.plan import Plan, Route
 from ..inference.solution import solve_fixed, warn_of_vanished_noise
 from ..kernels.gram import HISTOGRAM_NAMES, PAIRWISE_NAMES, make_gram
 from ..support.atomic import all_or_nothing
@@ -27,12 +26,14 @@ from ..support.shapes import as_columns, like_targets, per_output
 from ..support.types import Criterion, FloatArray, Method, Selection, SparseOrDense
 from ..support.validation import check_alphas, check_weights, with_checked_parameters
 from .fitted import Fitted
+from .penalties import HeldOut, means_at_penalties
+from .siblings import HasSiblings
 from .variance_methods import VarianceMethods
 
 __all__ = ["SpectralKernelRidge"]
 
 
-class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class SpectralKernelRidge(HasSiblings, VarianceMethods, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Kernel ridge regression that tunes its penalty exactly, for every output, from one decomposition.
 
     The model is that of :class:`sklearn.kernel_ridge.KernelRidge` with an unpenalised intercept:
@@ -200,7 +201,6 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         self.selection = selection
         self.verbose = verbose
 
-    # Parameters that come after the decomposition: a search shares it between candidates that differ in them.
     _after_decomposition = frozenset({"alpha", "criterion", "alpha_per_target"})
 
     @with_checked_parameters
@@ -224,14 +224,7 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
         self : SpectralKernelRidge
             The fitted estimator.
         """
-        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._input_rules)
-        data = Data.with_intercept(X, as_columns(y), check_weights(sample_weight, X), self.fit_intercept)
-        problem = self._problem(data)
-        decomposition = decompose_shared(problem, self._plan)
-        solution = problem.solution(decomposition)
-        if problem.noise_ratio is None:
-            warn_of_vanished_noise(solution, problem.criterion)
-        return self._adopt(Fitted(problem.gram, data, problem.bounds, decomposition, solution, y.ndim))
+        return self._fit_data(*self._data(X, y, sample_weight))
 
     def predict(self, X: SparseOrDense) -> FloatArray:
         """Predict by the kernel expansion and the intercept.
@@ -361,6 +354,61 @@ class SpectralKernelRidge(VarianceMethods, MultiOutputMixin, RegressorMixin, Bas
             shared=not self.alpha_per_target,
             report=Progress(type(self).__name__, self.verbose),
         )
+
+    def _data(self, X, y, sample_weight):
+        """Return what is fitted, checked, and the dimensions of y."""
+        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._input_rules)
+        if self._is_of_histograms:
+            check_non_negative(X, f"{type(self).__name__} with kernel={self.kernel!r}")
+        weight = check_weights(sample_weight, X)
+        return Data.with_intercept(X, as_columns(y), weight, self.fit_intercept), y.ndim
+
+    def _fit_data(self, data, y_ndim, decomposition=None):
+        """Fit, with a decomposition of the same kernel and rows if there is one already."""
+        problem = self._problem(data)
+        if decomposition is None:
+            decomposition = decompose(problem, self._plan)
+        solution = problem.solution(decomposition)
+        if problem.noise_ratio is None:
+            warn_of_vanished_noise(solution, problem.criterion)
+        return self._adopt(Fitted(problem.gram, data, problem.bounds, decomposition, solution, y_ndim))
+
+    def _predict_each(self, X, y, alphas, inputs, sample_weight=None):
+        """Return predictions at new inputs for each of some given alphas, without a fit for each.
+
+        One list for each of the inputs, or None where nothing but a fit can tell.
+        """
+        problem, y_ndim = self._exact_problem(X, y, sample_weight)
+        if problem is None:
+            return None
+        penalties = np.array([check_alphas(alpha, problem.data.n_outputs) for alpha in alphas])
+        inputs = [validate_data(self, X, reset=False, **self._input_rules) for X in inputs]
+        means = means_at_penalties(problem.gram, problem.data, penalties, inputs)
+        return means and [[like_targets(mean, y_ndim) for mean in part] for part in means]
+
+    def _predict_held_out(self, X, y, alphas, blocks, sample_weight=None):
+        """Return for each block of rows what fits on the other rows predict for it at given alphas.
+
+        None where one fit for each block is cheaper, or where nothing but such fits can tell.
+        """
+        problem, y_ndim = self._exact_problem(X, y, sample_weight)
+        if problem is None or not problem.data.present.all():
+            return None
+        penalties = np.array([check_alphas(alpha, 1)[0] for alpha in alphas])
+        held_out = HeldOut(problem.gram, problem.data, penalties)
+        means = held_out.means(blocks) if held_out.is_cheaper(blocks) else None
+        return means and [[like_targets(mean, y_ndim) for mean in part] for part in means]
+
+    def _exact_problem(self, X, y, sample_weight):
+        """Return the problem where its kernel matrix is decomposed, else None, and the dimensions of y."""
+        data, y_ndim = self._data(X, y, sample_weight)
+        problem = self._problem(data)
+        is_exact = self._plan.route(len(data)) is Route.EXACT and problem.gram.factor(data.X) is None
+        return problem if is_exact else None, y_ndim
+
+    def _decomposition_needs(self, n):
+        looks = self._plan.looks_at_targets(n) and not self._is_auto
+        return self._plan.route(n), tuple(np.ravel(self.alpha)) if looks else None
 
     def _adopt(self, fitted):
         """Take over a fitted model: all attributes at once."""

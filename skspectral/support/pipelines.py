@@ -4,7 +4,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["last_step", "step_prefix", "unwrap"]
+__all__ = ["earlier_steps", "last_step", "step_prefix", "unwrap", "with_last_step"]
 
 
 def last_step(estimator):
@@ -12,6 +12,26 @@ def last_step(estimator):
     while isinstance(estimator, Pipeline):
         estimator = estimator.steps[-1][1]
     return estimator
+
+
+def with_last_step(estimator, model):
+    """Put a model in the place of the last step of (nested) Pipelines, and return the whole."""
+    if not isinstance(estimator, Pipeline):
+        return model
+    innermost = estimator
+    while isinstance(innermost.steps[-1][1], Pipeline):
+        innermost = innermost.steps[-1][1]
+    innermost.steps[-1] = (innermost.steps[-1][0], model)
+    return estimator
+
+
+def earlier_steps(estimator):
+    """Return all steps of (nested) Pipelines but the last."""
+    steps = []
+    while isinstance(estimator, Pipeline):
+        steps += [step for _, step in estimator.steps[:-1]]
+        estimator = estimator.steps[-1][1]
+    return steps
 
 
 def step_prefix(estimator):

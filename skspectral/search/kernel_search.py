@@ -4,13 +4,14 @@ import copy
 import numbers
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, Literal, Self
 
 import joblib
 import numpy as np
 from joblib import parallel_config
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import BaseCrossValidator, ParameterGrid, ParameterSampler, check_cv
 from sklearn.model_selection._search import BaseSearchCV
@@ -18,20 +19,17 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples
 
-from .criteria import CRITERIA
-from .decomposition.certificate import CERTIFIED_WIDTH
-from .decomposition.sharing import shared_decompositions
-from .support.atomic import all_or_nothing
-from .support.pipelines import last_step, step_prefix
-from .support.threads import at_most, available_threads
-from .support.types import Objects, RandomState, SparseOrDense
+from ..criteria import CRITERIA
+from ..decomposition.certificate import CERTIFIED_WIDTH
+from ..support.atomic import all_or_nothing
+from ..support.pipelines import last_step
+from ..support.threads import at_most, available_threads
+from ..support.types import Objects, RandomState, SparseOrDense
+from .evaluation import Evaluation
 
 __all__ = ["KernelSearchCV"]
 
 _TUNED = ("alpha", "noise_variance", "signal_variance", "log_evidence")
-# Decompositions of so many splits are always kept; more of them as long as they fit into these bytes.
-_SPLITS_KEPT = 10
-_BYTES_KEPT = 2**30
 
 
 class KernelSearchCV(BaseSearchCV):
@@ -90,9 +88,17 @@ class KernelSearchCV(BaseSearchCV):
 
     Notes
     -----
-    Candidates are evaluated kernel by kernel and reported in the order of GridSearchCV. Meanwhile one
-    decomposition is kept for each split of a kernel: up to ten of them, and more as long as all fit into
-    1 GiB. Beyond that (leave-one-out on many rows) decompositions are made anew for every candidate.
+    All candidates of a kernel and a split are one task, and only their scores are kept. With given alphas,
+    and scorers that look at predictions (the default, scikit-learn's names, `make_scorer`), its cost is a
+    third of a decomposition, because no eigenvectors are made. Where no step of a Pipeline learns from the
+    rows, and every split trains on all rows that it does not test, one decomposition of all n rows may serve
+    all splits: with M the inverse of K + alpha I outside the mean space, a block I that is left out has the
+    residuals M_II^-1 (M y)_I exactly. That is done where 5.5 n^3, and b^2 n + b^3 for each alpha and block
+    of b rows, are less than 2 (n - b)^3 for each block (many folds, few alphas), and K + alpha I is
+    conditioned below 1e7.
+
+    `cv_results_` shares the time of a task equally among its candidates. Steps before the last one of a
+    Pipeline are fitted once for each kernel and split.
 
     Examples
     --------
@@ -165,34 +171,20 @@ class KernelSearchCV(BaseSearchCV):
         # BaseSearchCV reads the attribute cv, and takes None for five folds
         cv, self.cv = self.cv, self._splitter(y)
         try:
-            # Threads, not processes: they share decompositions, and LAPACK leaves them free to run.
-            with parallel_config(backend="threading"):
-                n_jobs = joblib.effective_n_jobs(self.n_jobs)
-                self._n_kept = self._n_splits_kept(X, y, params) + self._n_under_way(X, n_jobs)
-                with _share_of_threads(n_jobs):
-                    super().fit(X, y, **params)
+            # Threads, not processes: they share results, and LAPACK leaves them free to run.
+            with parallel_config(backend="threading"), _share_of_threads(self.n_jobs):
+                super().fit(X, y, **params)
         finally:
             self.cv = cv
         if cv is None:
             # candidates were ranked by the criterion, but `score` is about the rows it is given
             self.scorer_ = check_scoring(self.estimator)
-        del self._n_kept, self._order
         return self
 
     def _splitter(self, y):
         if self.cv is None:
             return _AllRows()
         return check_cv(self.cv, y, classifier=is_classifier(self.estimator))
-
-    def _n_splits_kept(self, X, y, params):
-        """Return of how many splits decompositions are kept, each of which comes round for every alpha."""
-        split_params = self._get_routed_params_for_fit(params).splitter.split
-        return min(self.cv.get_n_splits(X, y, **split_params), max(_SPLITS_KEPT, _n_fitting(X)))
-
-    @staticmethod
-    def _n_under_way(X, n_jobs):
-        """Return how many decompositions jobs may be at: one each, and some for one that comes late."""
-        return n_jobs if n_jobs == 1 else n_jobs + min(3 * n_jobs, _n_fitting(X))
 
     @property
     def _has_folds(self):
@@ -213,36 +205,23 @@ class KernelSearchCV(BaseSearchCV):
         return list(ParameterGrid(self.param_grid))
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
-        """Evaluate candidates kernel by kernel; `_format_results` restores their order."""
+        """Evaluate candidates, those of a kernel and a split together."""
         candidates = self._candidates()
-        models = self._checked_models(candidates)
-        groups = {}
-        for index, candidate in enumerate(candidates):
-            groups.setdefault(self._kernel_key(candidate), []).append(index)
-        for group in groups.values():  # those that may approximate the matrix come together
-            group.sort(key=lambda index: _may_approximate(models[index]))
-        self._order = [index for group in groups.values() for index in group]
-        ordered = [candidates[index] for index in self._order]
-        with shared_decompositions(self._n_kept):
-            if callback_ctx is None:
-                evaluate_candidates(ordered)
-                return
-            context = callback_ctx.subcontext(
-                task_name="search", max_subtasks=len(ordered) * self.n_splits_, sequential_subtasks=False
-            ).call_on_fit_task_begin(estimator=self)
-            evaluate_candidates(ordered, callback_ctx=context)
-            context.call_on_fit_task_end(estimator=self)
-
-    def _kernel_key(self, candidate):
-        """Return what determines a candidate's decomposition."""
-        after = getattr(last_step(self.estimator), "_after_decomposition", ())
-        after = {step_prefix(self.estimator) + name for name in after}
-        return repr(sorted((name, repr(value)) for name, value in candidate.items() if name not in after))
+        evaluation = Evaluation(self.estimator, candidates)
+        if not self._has_folds:
+            _check_comparable(evaluation.models)
+        is_called_back = bool(getattr(self, "_skl_callbacks", None))
+        run = partial(evaluation.run, evaluate_candidates, candidates, self.cv)
+        if not is_called_back:
+            run(is_watched=self.verbose > 1)
+            return
+        context = callback_ctx.subcontext(
+            task_name="search", max_subtasks=len(candidates) * self.n_splits_, sequential_subtasks=False
+        ).call_on_fit_task_begin(estimator=self)
+        run(is_watched=True, callback_ctx=context)
+        context.call_on_fit_task_end(estimator=self)
 
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
-        place = np.argsort(self._order)
-        candidate_params = [candidate_params[i] for i in place]
-        out = [out[i * n_splits + k] for i in place for k in range(n_splits)]
         if not self._has_folds:
             more_results = {**(more_results or {}), **_tuned_values(out)}
         return super()._format_results(candidate_params, n_splits, out, more_results)
@@ -264,36 +243,18 @@ class KernelSearchCV(BaseSearchCV):
         tags.target_tags = copy.deepcopy(get_tags(self.estimator).target_tags)  # several outputs are welcome
         return tags
 
-    def _checked_models(self, candidates):
-        """Return the last step of every candidate, not fitted.
-
-        Parameters that do not exist and criteria that cannot be compared are refused before any work.
-        """
-        models = [
-            last_step(clone(self.estimator).set_params(**clone(candidate, safe=False)))
-            for candidate in candidates
-        ]
-        if not self._has_folds:
-            for model in models:
-                _check_has_criterion(model)
-            _check_one_criterion({model.criterion for model in models})
-        return models
-
-
-def _may_approximate(model):
-    """Return whether a model's plan lets a factor stand for the kernel matrix."""
-    plan = getattr(model, "_plan", None)
-    return plan is not None and not plan.must_be_exact
-
-
-def _n_fitting(X):
-    """Return how many decompositions fit into the bytes that may be kept."""
-    return _BYTES_KEPT // (8 * max(1, _num_samples(X)) ** 2)
-
 
 def _share_of_threads(n_jobs):
     """Return a context in which BLAS uses a job's share of its threads; a single job has all of them."""
+    n_jobs = joblib.effective_n_jobs(n_jobs)
     return nullcontext() if n_jobs == 1 else at_most(max(1, available_threads() // n_jobs))
+
+
+def _check_comparable(models):
+    """Refuse criteria that cannot be compared before any work."""
+    for model in models:
+        _check_has_criterion(model)
+    _check_one_criterion({model.criterion for model in models})
 
 
 def _check_has_criterion(estimator):
