@@ -920,6 +920,7 @@ def test_a_process_on_objects_predicts_what_it_has_seen(kernel, kind, method, rn
     assert np.mean((lower < y) & (y < upper)) > 0.9
 
 
+@pytest.mark.filterwarnings("ignore::skspectral.NoiseResolutionWarning")  # targets without noise
 def test_searches_over_kernels_on_sets_share_decompositions(baskets, monkeypatch):
     X, y = baskets
     calls = []
