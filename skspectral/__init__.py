@@ -76,7 +76,9 @@ from .support.exceptions import (
     IndefiniteKernelWarning,
     KernelBoundWarning,
     LowRankWarning,
+    NoiseResolutionWarning,
     RankDeficientBasisWarning,
+    UndeterminedVarianceWarning,
 )
 
 __version__ = version("skspectral")
@@ -96,6 +98,7 @@ __all__ = [
     "KernelSearchCV",
     "KernelSearchDisplay",
     "LowRankWarning",
+    "NoiseResolutionWarning",
     "OutputCorrelations",
     "PredictionBandDisplay",
     "RankDeficientBasisWarning",
@@ -106,6 +109,7 @@ __all__ = [
     "SpectrumDisplay",
     "StreamingSpectralRegressor",
     "TuningResult",
+    "UndeterminedVarianceWarning",
     "VariancePosterior",
     "VarianceUncertainty",
     "__version__",

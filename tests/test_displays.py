@@ -503,6 +503,7 @@ def test_extremes_are_drawn(scale, tmp_path):
         plt.close("all")
 
 
+@pytest.mark.filterwarnings("ignore::skspectral.UndeterminedVarianceWarning")
 def test_a_single_row_has_no_spectrum_to_show():
     model = SpectralGPRegressor(RBF(), optimizer=None).fit([[0.0]], [1.0])
     with pytest.raises(ValueError, match="no spectrum to show"):

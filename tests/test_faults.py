@@ -1,11 +1,18 @@
-"""Fits that fail or are interrupted: the old model, whole, or none."""
+"""Fits that fail or are interrupted: the old model, whole, or none. Memory and processes, too."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from fuzz.interrupts import MODELS, interrupt_often
 from problems import smooth
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
+from threadpoolctl import threadpool_limits
 
 from skspectral import (
     IndefiniteKernelError,
@@ -89,3 +96,81 @@ def test_an_interrupted_stream_goes_on_from_where_it_was(place, monkeypatch):
             stream.fit(X[:40], y[:40])
     assert state(stream) == before
     assert np.array_equal(stream.predict(X), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_interrupts_at_random_times_break_nothing(name):
+    with threadpool_limits(2 if "threads" in name else 1, user_api="blas"):
+        assert interrupt_often(name, 8, np.random.default_rng(0)) == 0
+
+
+# Fits a small model, then a larger one with less memory than its kernel matrix takes, then with enough.
+WITH_LITTLE_MEMORY = """
+import resource
+import numpy as np
+from skspectral import SpectralKernelRidge
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(6000, 2))
+y = np.sin(X[:, 0])
+ridge = SpectralKernelRidge(alpha=1.0, gamma=0.5).fit(X[:100], y[:100])
+expected = ridge.predict(X[:50])
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+limits = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (used + 200 * 2**20, limits[1]))
+try:
+    ridge.fit(X, y)
+except MemoryError:
+    print("refused")
+assert np.array_equal(ridge.predict(X[:50]), expected)
+resource.setrlimit(resource.RLIMIT_AS, limits)
+assert np.array_equal(ridge.fit(X[:100], y[:100]).predict(X[:50]), expected)
+print("whole")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits of memory are those of Linux")
+def test_a_fit_without_memory_leaves_the_old_model():
+    run = subprocess.run(
+        [sys.executable, "-c", WITH_LITTLE_MEMORY], capture_output=True, text=True, env=one_thread()
+    )
+    assert run.stdout.split() == ["refused", "whole"], run.stderr
+
+
+def one_thread():
+    """Return the environment with one thread for BLAS, whose own memory grows with its threads."""
+    return os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of processes with threads, from 3.12
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("name", ["ridge", "process", "stream", "search with folds"])
+def test_a_forked_child_fits_and_predicts_the_same(name):
+    X, y = smooth(0, n=60)
+    model = clone(MODELS[name]).fit(X, y)
+    expected = model.predict(X).tobytes()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, model.predict(X).tobytes() + clone(model).fit(X, y).predict(X).tobytes())
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as answers:
+        assert answers.read() == 2 * expected
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read as Linux tells it")
+@pytest.mark.parametrize("name", ["ridge", "process, averaged", "stream"])
+def test_three_hundred_fits_do_not_grow(name):
+    X, y = smooth(0, n=200)
+    sizes = []
+    for _ in range(6):
+        for _ in range(50):
+            clone(MODELS[name]).fit(X, y).predict(X)
+        sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+    # a kernel matrix of each fit would be 0.3 MB
+    assert sizes[-1] - sizes[1] < 8 * 2**20

@@ -222,7 +222,7 @@ def test_dual_coefficients_of_null_directions_are_left_out_of_their_variance(fit
 def test_dual_coefficients_vary_by_nothing_where_there_is_no_signal():
     X, _ = smooth(10, n=20)
     model = SpectralKernelRidge(kernel="laplacian").fit(X, np.ones(20))
-    assert model.tuning_[0].status == "pure_noise"
+    assert model.tuning_[0].status == "undetermined"
     assert not model.dual_coef_variance().any()
 
 

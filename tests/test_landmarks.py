@@ -190,6 +190,7 @@ def test_outputs_share_a_kernel_and_have_bounds_together():
     assert lower < upper
 
 
+@pytest.mark.filterwarnings("ignore::skspectral.NoiseResolutionWarning")
 @pytest.mark.parametrize("rank", [None, 40])
 def test_data_without_noise_move_the_kernel_from_its_start(rank):
     X, y = smooth(6, n=700, p=2, noise=0.0)
@@ -231,6 +232,7 @@ def test_blocks_of_predictions_are_as_large_as_a_factor_allows(monkeypatch):
     assert [len(X[rows]) for rows in model._fitted._blocks(X)] == [100] * 9
 
 
+@pytest.mark.filterwarnings("ignore::skspectral.UndeterminedVarianceWarning")
 def test_absent_rows_and_constant_outputs_change_nothing_of_what_is_learned():
     X, y = smooth(9, n=500)
     kernel = RBF([1.0, 1.0])

@@ -291,6 +291,7 @@ def test_optimizer_none_keeps_the_kernel_and_factorises_once():
     assert SpectralGPRegressor(RBF(0.77, "fixed")).fit(X, Y[:, 0]).n_decompositions_ == 1
 
 
+@pytest.mark.filterwarnings("ignore::skspectral.UndeterminedVarianceWarning")
 def test_constant_targets_are_learned_without_trouble():
     X, _ = data(n=20)
     gp = SpectralGPRegressor(RBF(1.0)).fit(X, np.full(20, 3.0))
@@ -367,6 +368,7 @@ def test_verbose_prints_a_line_for_every_step(capsys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "low_rank"])
+@pytest.mark.filterwarnings("ignore::skspectral.UndeterminedVarianceWarning")
 def test_constant_outputs_have_no_part_in_learning(method):
     X, y = smooth(7, n=1500)
     constant = np.full(1500, 3.3)

@@ -622,6 +622,7 @@ def test_a_rank_beyond_the_rows_is_refused_for_linear_kernels_too():
     ids=["same X", "one row", "two rows", "duplicates", "constant", "huge", "tiny", "noise", "noise-free"],
 )
 @pytest.mark.parametrize("kernel", [RBF(1.0), DotProduct(0.0, "fixed")])
+@pytest.mark.filterwarnings("ignore::skspectral.UndeterminedVarianceWarning")
 def test_extremes_are_answered(X, y, kernel):
     model = SpectralGPRegressor(kernel, optimizer=None, method="low_rank").fit(X, y)
     for values in (*model.predict(X, return_std=True), *model.evidence_bounds_):

@@ -363,6 +363,7 @@ def test_an_observed_output_improves_a_missing_one():
     assert inside.mean() > 0.85
 
 
+@pytest.mark.filterwarnings("ignore::skspectral.UndeterminedVarianceWarning")
 def test_constant_outputs_beside_correlated_holes_are_answered():
     X, _, _, Y, _ = correlated_problem(n=20, m=2)
     Y = np.column_stack([Y, np.full(20, 3.0)])

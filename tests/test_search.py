@@ -792,6 +792,7 @@ def test_crude_factors_are_ranked_by_what_is_certain_of_their_evidence():
     assert (search.cv_results_["mean_test_score"] <= exact + 1e-2).all()
 
 
+@pytest.mark.filterwarnings("ignore::skspectral.NoiseResolutionWarning")  # of the longest length
 def test_constant_targets_do_not_hide_the_others():
     rng = np.random.default_rng(2)
     inputs = rng.uniform(-3, 3, (150, 2))

@@ -111,7 +111,8 @@ def test_progress_of_learning_tells_rows_and_rank(capsys):
     gp = SpectralGPRegressor(RBF(1.0), method="low_rank", verbose=2).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
     assert any("rows 1200, rank" in line and "objective" in line for line in lines)
-    assert any("rows 150 of 150, rank" in line for line in lines)  # first an eighth of them
+    assert "ahead: levels of 150, 300, 600, 1200 rows" in lines[0]
+    assert any("rows 150, rank" in line for line in lines)  # first an eighth of them
     assert f"[SpectralGPRegressor] rows 1200 of 1200, rank {gp.rank_}" in lines
     assert gp.rank_ < 400
 

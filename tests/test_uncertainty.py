@@ -12,7 +12,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from skspectral import SpectralGPRegressor, SpectralKernelRidge
+from skspectral import (
+    NoiseResolutionWarning,
+    SpectralGPRegressor,
+    SpectralKernelRidge,
+    UndeterminedVarianceWarning,
+)
 from skspectral.inference.averaging import StudentMixture, _quadrature
 from skspectral.inference.tuned import ratio_range
 
@@ -243,8 +248,9 @@ def test_a_weak_signal_may_be_absent_within_its_interval():
 
 def test_data_without_noise_leave_the_noise_without_lower_end():
     X, y = fine_line()
-    (found,) = clone(GP).fit(X, y).variance_uncertainty()
-    assert found.status == "noise_free"
+    with pytest.warns(NoiseResolutionWarning):
+        (found,) = clone(GP).fit(X, y).variance_uncertainty()
+    assert found.status == "resolution"
     assert found.noise_interval[0] == found.ratio_interval[0] == 0.0
     assert 0 < found.noise_interval[1] < 1e-6
     assert found.noise_se == np.inf
@@ -252,6 +258,7 @@ def test_data_without_noise_leave_the_noise_without_lower_end():
     assert 0 < low < found.signal_variance < high < np.inf
 
 
+@pytest.mark.filterwarnings("ignore::skspectral.UndeterminedVarianceWarning")
 def test_constant_targets_have_no_variance_and_any_ratio():
     X, _ = smooth(n=10)
     (found,) = clone(GP).fit(X, np.full(10, 3.0)).variance_uncertainty()
@@ -260,6 +267,7 @@ def test_constant_targets_have_no_variance_and_any_ratio():
     assert (found.noise_se, found.signal_se, found.correlation) == (np.inf, np.inf, 0.0)
 
 
+@pytest.mark.filterwarnings("ignore::skspectral.UndeterminedVarianceWarning")
 def test_a_single_row_says_nothing():
     (found,) = clone(GP).fit([[0.0]], [1.0]).variance_uncertainty()
     assert found.noise_interval == found.signal_interval == found.ratio_interval == (0.0, np.inf)
@@ -496,6 +504,7 @@ def test_maximised_intervals_are_normal():
         np.testing.assert_allclose(ends, norm(mean, std).interval(0.8), rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::skspectral.UndeterminedVarianceWarning")
 def test_each_output_is_averaged_as_it_is_alone():
     X, Y = smooth(n=25, m=3)
     Y[:, 1] = 4.0
@@ -591,23 +600,26 @@ def test_samples_of_several_outputs_come_in_scikit_learns_shape_and_repeat_with_
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_few_rows_give_finite_intervals_even_where_the_variance_is_infinite(n):
     X, y = smooth(n=n)
-    gp = clone(AVERAGED).fit(X, y)
+    with pytest.warns(UndeterminedVarianceWarning, match="finite" if n > 1 else "infinite"):
+        gp = clone(AVERAGED).fit(X, y)
     mean, std = gp.predict(X_NEW, return_std=True)
     cov = gp.predict(X_NEW, return_cov=True)[1]
     assert np.isfinite(mean).all()
-    assert np.isfinite(gp.predict_interval(X_NEW)).all()
+    assert np.isfinite(gp.predict_interval(X_NEW)).all() == (n > 1)
     assert not np.isnan(cov).any()
-    assert (std == (0.0 if n == 1 else np.inf)).all()
-    assert np.isfinite(gp.sample_y(X_NEW, 4)).all()
+    assert (std == np.inf).all()
+    if n > 1:
+        assert np.isfinite(gp.sample_y(X_NEW, 4)).all()
 
 
-def test_constant_targets_are_predicted_without_spread():
+def test_constant_targets_are_predicted_with_unknown_spread():
     X, _ = smooth(n=10)
-    gp = clone(AVERAGED).fit(X, np.full(10, 3.0))
+    with pytest.warns(UndeterminedVarianceWarning, match="bound the variances"):
+        gp = clone(AVERAGED).fit(X, np.full(10, 3.0))
     mean, std = gp.predict(X_NEW, return_std=True)
     np.testing.assert_allclose(mean, 3.0)
-    np.testing.assert_array_equal(std, 0.0)
-    np.testing.assert_allclose(gp.predict_interval(X_NEW), 3.0)
+    np.testing.assert_array_equal(std, np.inf)
+    np.testing.assert_array_equal(gp.predict_interval(X_NEW), np.array([[-np.inf], [np.inf]]) * np.ones(3))
 
 
 @pytest.mark.parametrize(
@@ -623,7 +635,8 @@ def test_kernels_without_information_are_averaged_without_complaint(K):
 
 def test_data_without_noise_are_averaged_close_to_interpolation():
     X, y = fine_line()
-    gp = clone(AVERAGED).fit(X, y)
+    with pytest.warns(NoiseResolutionWarning):
+        gp = clone(AVERAGED).fit(X, y)
     lower, upper = gp.predict_interval(X, include_noise=False)
     np.testing.assert_allclose(gp.predict(X), y, atol=1e-5)
     assert np.isfinite([lower, upper]).all()
@@ -653,6 +666,7 @@ def test_bounds_of_the_variances_are_part_of_the_prior(noise, signal):
     assert p.weight @ p.noise_variance == pytest.approx(weight @ b, rel=5e-3)
 
 
+@pytest.mark.filterwarnings("ignore::skspectral.UndeterminedVarianceWarning")  # one row is all
 def test_the_quadrature_is_capped_whatever_the_weights():
     X, y = smooth(n=9)
     weight = 10.0 ** np.array([-150, 150, 0, 0, -300, 100, -50, 0, 0])

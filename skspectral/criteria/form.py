@@ -27,6 +27,8 @@ __all__ = [
 _BLOCK_ENTRIES = 2**17
 # The same for functions of few temporaries, which then stay in the inner cache.
 _CACHED_ENTRIES = 2**15
+# The exponential of it is a number.
+_LARGEST_LOG = 700.0
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,8 @@ class Box:
         max(noise_min, g signal_min) and min(noise_max, g signal_max).
         """
         g = np.exp(x)
-        with np.errstate(invalid="ignore"):  # inf * 0: no signal bound in the pure-noise limit
+        # inf * 0: no signal bound in the pure-noise limit; a bound beyond all numbers is infinite
+        with np.errstate(invalid="ignore", over="ignore"):
             from_below = np.where(self.signal_min > 0, g * self.signal_min, 0.0)
             from_above = np.where(np.isinf(g), np.inf, g * self.signal_max)
         lower = np.maximum(self.noise_min, from_below)
@@ -194,7 +197,7 @@ def value_at(terms, b):
 def shrinkage(s, x, factor=1.0):
     """Return g/(factor s + g) at each x, shape (k, 1 or m, len(s)); 1 at x = inf."""
     largest = s.max(initial=0.0) or 1.0  # g may be as far from 1 as the eigenvalues are
-    ratio = np.exp(np.log(largest) - x)[..., None] * (factor * (s / largest))
+    ratio = np.exp(np.minimum(np.log(largest) - x, _LARGEST_LOG))[..., None] * (factor * (s / largest))
     ratio += 1.0
     return np.divide(1.0, ratio, out=ratio)
 

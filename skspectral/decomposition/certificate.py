@@ -9,6 +9,7 @@ import numpy as np
 
 from ..criteria import CRITERIA, value_at
 from ..criteria.form import Terms
+from ..inference.tuned import standardised
 from ..kernels.gram import product
 from ..support.exceptions import IndefiniteKernelError, LowRankWarning, warn_user
 from .plan import Route
@@ -34,7 +35,7 @@ def evidence_bounds(solution, tau, missed=None):
     from one pass over K (see `missed_energy`).
     """
     evidence, rotated, g = CRITERIA["evidence"], solution.rotated, solution.noise_ratio
-    n, b = rotated.n_free, (solution.noise_var / rotated.scale**2)[None]
+    n, b = rotated.n_free, standardised(solution.noise_var, rotated)[None]
     terms = evidence(rotated, np.log(g)[None])
     with np.errstate(invalid="ignore"):
         share = np.where(np.isinf(g), 1.0, g / (g + tau))

@@ -205,7 +205,7 @@ def _label(criterion, output, n_criteria):
 def _all_alphas(spectrum):
     """Return the range that tuning searches."""
     largest = spectrum.s.max(initial=0.0) or 1.0
-    return np.geomspace(*resolvable_ratios(len(spectrum.rows), largest, spectrum.resolution), 400)
+    return np.geomspace(*resolvable_ratios(largest, spectrum.noise_resolution), 400)
 
 
 class _Curve:

@@ -19,8 +19,10 @@ import numpy as np
 from scipy.special import gammainc, gammaincinv, gammaln, ndtr, ndtri, stdtr, stdtrit
 
 from ..criteria import CRITERIA
+from ..support.exceptions import UndeterminedVarianceWarning, warn_user
 from .solution import Solution
 from .tuned import search_range
+from .variances import finite_ratio
 
 __all__ = [
     "AveragedSolution",
@@ -206,13 +208,15 @@ class AveragedSolution:
     def std(self, geometry, basis, include_noise):
         """Return the standard deviation of every mixture, (n_new, m)."""
         mixtures = self.mixtures(geometry, basis, include_noise)
-        return np.sqrt(np.column_stack([mixture.variance for mixture in mixtures]))
+        return np.sqrt(self.solution.honest(np.column_stack([mixture.variance for mixture in mixtures])))
 
     def interval(self, geometry, basis, coverage, include_noise):
         """Return lower and upper quantiles of every mixture that leave out equal tails, (n_new, m) each."""
         mixtures = self.mixtures(geometry, basis, include_noise)
         tails = (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage))
-        return tuple(np.column_stack([mixture.quantile(tail) for mixture in mixtures]) for tail in tails)
+        ends = (np.column_stack([mixture.quantile(tail) for mixture in mixtures]) for tail in tails)
+        signs, open_ended = (-1.0, 1.0), self.solution.is_undetermined
+        return tuple(np.where(open_ended, sign * np.inf, end) for sign, end in zip(signs, ends, strict=True))
 
     def covariance(self, geometry, basis, include_noise):
         """Return the joint covariance of every mixture, (n_new, n_new, m).
@@ -227,7 +231,7 @@ class AveragedSolution:
             location = self._locations(j, geometry[0], basis)
             gap = location - (location @ p.weight)[:, None]
             columns.append(_inflate(within, p.degrees_of_freedom) + (gap * p.weight) @ gap.T)
-        return np.stack(columns, axis=-1)
+        return self.solution.honest(np.stack(columns, axis=-1))
 
     def sample(self, geometry, basis, include_noise, n_samples, rng):
         """Draw joint samples: a node by its weight, then a multivariate Student-t; (n_new, m, n_samples)."""
@@ -311,6 +315,8 @@ def integrate_variances(solution, bounds):
     """
     rotated = solution.rotated
     varying = np.flatnonzero(rotated.varies)
+    if len(varying) and bounds.is_free:
+        _warn_of_few_rows(rotated.n_free)
     posteriors = {j: _single_node(solution, j) for j in np.flatnonzero(~rotated.varies)}
     if len(varying):
         part = rotated.select(varying)
@@ -322,6 +328,16 @@ def integrate_variances(solution, bounds):
             limits = None if box is None else box.select([column])
             posteriors[j] = _posterior(one, limits, x, log_weight[:, column])
     return AveragedSolution(solution, tuple(posteriors[j] for j in range(rotated.n_outputs)))
+
+
+def _warn_of_few_rows(degrees_of_freedom):
+    if degrees_of_freedom <= 2:
+        warn_user(
+            f"{degrees_of_freedom} row(s) more than mean functions leave a distribution of that many degrees "
+            "of freedom, whose standard deviation is infinite; the intervals of predict_interval are finite. "
+            "Give more rows, or bound the variances by ConstantKernel and WhiteKernel.",
+            UndeterminedVarianceWarning,
+        )
 
 
 def _log_density(rotated, x, box):
@@ -338,7 +354,7 @@ def _log_density(rotated, x, box):
 def _probabilities(terms, x, box):
     """Return P(b > upper bound) and P(b > lower bound) at x (k,), (k, m) each: A/(2b) is Gamma(n/2)."""
     lower, upper = box.noise_limits(x[:, None])[:2]
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         return tuple(gammainc(0.5 * terms.n, 0.5 * terms.A / b) for b in (upper, lower))
 
 
@@ -350,14 +366,15 @@ def _posterior(rotated, box, x, log_weight):
     terms, unit = CRITERIA["evidence"](rotated, x[:, None]), rotated.scale[0] ** 2
     if box is None:
         noise = terms.A[:, 0] / terms.n * unit
-        return VariancePosterior(np.exp(x), weight, noise, noise / np.exp(x), terms.n)
+        return VariancePosterior(np.exp(x), weight, noise, finite_ratio(noise, np.exp(x)), terms.n)
     low, high = (p[:, 0] for p in _probabilities(terms, x, box))
     p = 0.5 * (high + low) + 0.5 * (high - low) * _SCALE_NODES[:, None]
-    b = 0.5 * terms.A[:, 0] / gammaincinv(0.5 * terms.n, p)
+    with np.errstate(divide="ignore", over="ignore"):  # beyond all numbers, and so beyond the bounds
+        b = 0.5 * terms.A[:, 0] / gammaincinv(0.5 * terms.n, p)
     noise = np.clip(b, *(limit[:, 0] for limit in box.noise_limits(x[:, None])[:2])).ravel() * unit
     g = np.tile(np.exp(x), len(_SCALE_NODES))
     weight = np.outer(0.5 * _SCALE_WEIGHTS, weight).ravel()
-    return VariancePosterior(g, weight, noise, noise / g, np.inf)
+    return VariancePosterior(g, weight, noise, finite_ratio(noise, g), np.inf)
 
 
 def _single_node(solution, j):
@@ -365,7 +382,7 @@ def _single_node(solution, j):
     ratio, noise, signal = (
         np.array([values[j]]) for values in (solution.noise_ratio, solution.noise_var, solution.signal_var)
     )
-    return VariancePosterior(ratio, np.ones(1), noise, signal, max(solution.rotated.n_free, 1))
+    return VariancePosterior(ratio, np.ones(1), noise, signal, np.inf)
 
 
 def _node(p, k):
@@ -385,6 +402,8 @@ def _quadrature(log_density, x_min, x_max, steepest):
     `steepest` bounds the derivative of the log density: for the evidence (n - q)/2, since A'/A lies in
     [0, 1] and H' in [-(n - q), 0].
     """
+    if x_max <= x_min:  # bounds that leave a single ratio
+        return np.array([x_min]), log_density(np.array([x_min]))
     n_panels = max(1, int(np.ceil((x_max - x_min) / _PANEL_WIDTH)))
     edges = np.linspace(x_min, x_max, n_panels + 1)
     panels = _Panels.make(log_density, edges[:-1], edges[1:])

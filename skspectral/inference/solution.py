@@ -9,10 +9,15 @@ import numpy as np
 
 from ..criteria import UNDETERMINED, profile
 from ..linalg.spectrum import RotatedRows, Spectrum
-from ..support.exceptions import DegenerateCriterionWarning, warn_user
+from ..support.exceptions import (
+    DegenerateCriterionWarning,
+    NoiseResolutionWarning,
+    UndeterminedVarianceWarning,
+    warn_user,
+)
 from .tuned import Tuned, at_noise_ratio, ratio_range, tune
 
-__all__ = ["Solution", "solve", "solve_fixed", "warn_of_vanished_noise"]
+__all__ = ["Solution", "solve", "solve_fixed", "warn_of_unknown_spread", "warn_of_vanished_noise"]
 
 
 @dataclass(frozen=True)
@@ -56,14 +61,17 @@ class Solution(Tuned):
         directions with s_i = 0, where q_i is infinite, are left out. O(n^2 m).
         """
         s = self.s[self.s > 0][:, None]
-        q = np.divide(
-            self.noise_var,
-            (s + self.noise_ratio) * s,
-            out=np.zeros((len(s), len(self.noise_var))),
-            where=np.isfinite(self.noise_ratio) & (self.noise_ratio > 0),
-        )
         in_range = self.spectrum.U_squared[:, len(self.s) - len(s) :]
-        return self.spectrum.rows.sqrt_weight**2 * (in_range @ q)
+        with np.errstate(over="ignore"):  # at most the largest number there is
+            q = np.divide(
+                self.noise_var,
+                s + self.noise_ratio,
+                out=np.zeros((len(s), len(self.noise_var))),
+                where=np.isfinite(self.noise_ratio) & (self.noise_ratio > 0),
+            )
+            q = np.minimum(q / s, np.finfo(np.float64).max)
+            variance = self.spectrum.rows.sqrt_weight**2 * (in_range @ q)
+        return np.minimum(variance, np.finfo(np.float64).max)
 
     def objective_and_sensitivity(self, criterion):
         """Return the objective and its derivative by the kernel matrix, (n, n).
@@ -100,8 +108,10 @@ class Solution(Tuned):
         present = ~absent[:, None]
         zeros = np.zeros_like(Ry)
         residual = np.divide(Ry, R_diag * w, out=zeros.copy(), where=present)
-        variance = np.divide(self.noise_var, R_diag * w**2, out=zeros, where=present)
-        return rotated.targets() - residual, variance, absent
+        with np.errstate(over="ignore"):  # at most the largest number there is
+            variance = np.divide(self.noise_var, R_diag * w**2, out=zeros, where=present)
+        variance = np.minimum(variance, np.finfo(np.float64).max)
+        return rotated.targets() - residual, self.honest(variance), absent
 
     def draw(self, geometry, include_noise, n_samples, rng):
         """Return draws around the mean from the joint distribution of new points, (n_new, m, n_samples)."""
@@ -117,11 +127,13 @@ class Solution(Tuned):
 
     def _check_determined(self, absent):
         """Refuse rows that no other row says anything about."""
-        if (self.spectrum.freedom[~absent] <= UNDETERMINED).any():
+        alone = (self.spectrum.freedom[:, 0] <= UNDETERMINED) & ~absent
+        if alone.any():
             raise ValueError(
-                f"Leave-one-out is not defined: {(~absent).sum()} row(s) of positive weight determine "
-                f"{self.spectrum.rows.n_mean} mean coefficient(s), and nothing is left without one of them. "
-                "Fit at least two rows, or use fit_intercept=False."
+                f"Leave-one-out is not defined: without row {alone.argmax()} the other "
+                f"{(~absent).sum() - 1} row(s) of positive weight do not determine "
+                f"{self.spectrum.rows.n_mean} mean coefficient(s), or weigh nothing beside it. Fit more "
+                "rows, with weights of like size, or use fit_intercept=False."
             )
 
 
@@ -135,8 +147,27 @@ def solve_fixed(rotated, criterion, noise_ratio):
     return Solution.of(at_noise_ratio(rotated, criterion, noise_ratio))
 
 
+def warn_of_unknown_spread(tuned):
+    """Warn where the data do not determine the variances, for estimators that predict spreads."""
+    if tuned.is_undetermined.any():
+        warn_user(
+            "Targets without variation, or no more of them than mean functions, do not determine the "
+            "variances: standard deviations and intervals of such an output are infinite. Give more rows, or "
+            "bound the variances by ConstantKernel and WhiteKernel.",
+            UndeterminedVarianceWarning,
+        )
+
+
 def warn_of_vanished_noise(tuned, criterion):
     """Warn where the tuned noise vanished for a reason that is not in the data."""
+    if any(result.status == "resolution" for result in tuned.tuning):
+        warn_user(
+            "What the kernel leaves unexplained is too little beside the signal to be told from the rounding "
+            "of the kernel matrix. The smallest noise ratio that can be told stands for it, so that the "
+            "noise variance may be too large and the signal variance too small. A factor, method='low_rank' "
+            "with a rank, resolves less noise; or give the variances by ConstantKernel and WhiteKernel.",
+            NoiseResolutionWarning,
+        )
     if criterion.is_unbounded and any(result.status == "noise_free" for result in tuned.tuning):
         warn_user(
             f"criterion='{criterion.name}' has no minimum here: it falls without limit as the noise "

@@ -13,10 +13,20 @@ from ..linalg.rotated import Rotated
 from .tuning import TuningResult, minimize_each
 from .variances import VarianceBounds, VariancePrior, finite_ratio, resolvable_ratios
 
-__all__ = ["Tuned", "at_noise_ratio", "criterion_curve", "ratio_range", "search_range", "tune"]
+__all__ = [
+    "Tuned",
+    "at_noise_ratio",
+    "criterion_curve",
+    "ratio_range",
+    "search_range",
+    "standardised",
+    "tune",
+]
 
 # Differences of -2 log density per row that are rounding.
 _TIE = 1e-12
+# Slope of a criterion in log noise_ratio that is no wish for less noise.
+_FLAT = 1e-2
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,22 @@ class Tuned:
         return Z
 
     @property
+    def is_undetermined(self):
+        """Of which outputs the data say nothing about the variances, (m,)."""
+        return np.array([result.status == "undetermined" for result in self.tuning])
+
+    def honest(self, variance):
+        """Return predictive variances (..., m), infinite where nothing is known of them.
+
+        Of joint variances (n_new, n_new, m) only the diagonal.
+        """
+        if self.is_undetermined.any():
+            variance = np.array(variance)
+            alone = np.einsum("iim->im", variance) if variance.ndim == 3 else variance
+            alone[..., self.is_undetermined] = np.inf
+        return variance
+
+    @property
     def log_evidence(self):
         """Log (restricted) evidence of the reported variances, (m,)."""
         return _value_at_variances(self.rotated, CRITERIA["evidence"], self.noise_ratio, self.noise_var)
@@ -82,7 +108,7 @@ class Tuned:
             return 0.0, varying, None, None, None
         rotated = self.rotated.select(varying)
         terms = criterion(rotated, np.log(self.noise_ratio[varying])[None])
-        b = self.noise_var[varying] / rotated.scale**2 if criterion.is_density else terms.A[0]
+        b = standardised(self.noise_var[varying], rotated) if criterion.is_density else terms.A[0]
         value = float(value_at(terms, b[None]).sum())
         if self.prior is not None:
             value += float(self.prior.penalty(self.noise_var[varying], self.signal_var[varying]).sum())
@@ -101,7 +127,7 @@ class Tuned:
             diagonal = np.einsum("iim->im", latent)
             np.maximum(diagonal, 0.0, out=diagonal)
             return self.signal_var * latent + self.noise_var * leverage[..., None]
-        explained = (cross**2).T @ weight
+        explained = _squares_times(cross, weight)
         latent = self.signal_var * np.maximum(prior[:, None] - explained, 0.0)
         return latent + self.noise_var * leverage[:, None]
 
@@ -131,7 +157,7 @@ def tune(rotated, criterion, bounds=None, *, shared=False, prior=None):
     x, noise_var = np.full(m, np.inf), np.zeros(m)
     status, n_evaluations = np.full(m, "pure_noise", dtype=object), np.zeros(m, dtype=int)
     if len(varying) < m:
-        x[:], noise_var[:] = _constant_output(rotated, bounds)
+        x[:], noise_var[:], status[:] = _constant_output(rotated, bounds, prior)
     if len(varying):
         part = rotated if len(varying) == m else rotated.select(varying)
         tuned = _tune_varying(part, criterion, bounds, shared, prior)
@@ -151,6 +177,12 @@ def at_noise_ratio(rotated, criterion, noise_ratio):
     return _with_results(rotated, criterion, g, noise_var, status, np.ones(rotated.n_outputs, dtype=int))
 
 
+def standardised(noise_var, rotated):
+    """Return noise variances of the units of y (m,) for targets of mean square 1."""
+    with np.errstate(over="ignore"):  # in two steps: the square of a scale may be 0
+        return np.minimum(noise_var / rotated.scale / rotated.scale, np.finfo(np.float64).max)
+
+
 def criterion_curve(rotated, criterion, noise_ratios):
     """Return the criterion's public value at each noise ratio, (k, m)."""
     terms = criterion(rotated, np.log(noise_ratios)[:, None])
@@ -162,12 +194,12 @@ def search_range(rotated, bounds):
     smallest, largest = ratio_range(rotated)
     low, high = bounds.noise_ratio
     x_min, x_max = np.log(np.clip([smallest, largest], low, max(high, smallest)))
-    return x_min, x_max, (low < smallest, np.isinf(high))
+    return x_min, x_max, (low < smallest, np.isinf(high) and bounds.signal[0] == 0)
 
 
 def ratio_range(rotated):
     """Return the smallest and largest noise ratio that make a difference to the targets."""
-    return resolvable_ratios(rotated.counts.n_rows, rotated.largest, rotated.resolution)
+    return resolvable_ratios(rotated.largest, rotated.resolution)
 
 
 def _tune_varying(rotated, criterion, bounds, shared, prior):
@@ -187,8 +219,12 @@ def _tune_varying(rotated, criterion, bounds, shared, prior):
     )
     m = rotated.n_outputs
     x, n_evaluations = np.broadcast_to(minima.x, m), np.broadcast_to(minima.n_evaluations, m)
-    status = np.broadcast_to(_status(minima.place, is_limit), m)
     noise_var = _noise_at(rotated, criterion, x, box, prior)
+    status = np.broadcast_to(_status(minima.place, is_limit), m).copy()
+    status[_is_rounding(rotated, status, noise_var)] = "noise_free"
+    if not criterion.is_unbounded:
+        falls = np.broadcast_to(minima.first_slope > _FLAT, m)
+        status[(status == "noise_free") & falls & rotated.shows_noise] = "resolution"
     lower, upper, _, _ = bounds.box(np.ones(m)).noise_limits(x)
     return x, np.clip(noise_var, lower, upper), status, n_evaluations
 
@@ -212,6 +248,12 @@ def _status(places, is_limit):
         "upper": "pure_noise" if is_limit[1] else "bound",
     }
     return np.array([names[place] for place in places], dtype=object)
+
+
+def _is_rounding(rotated, status, noise_var):
+    """Return where the noise of a minimum is no more than what rounding leaves outside the kernel."""
+    smallest = rotated.rounding / max(rotated.n_free, 1) * rotated.scale**2
+    return (status == "interior") & ~rotated.shows_noise & (noise_var <= 2.0 * smallest)
 
 
 def _objective(rotated, criterion, box, prior):
@@ -256,13 +298,25 @@ def _evidence_noise(rotated, x):
     return terms.A[0] / max(terms.n, 1) * rotated.scale**2
 
 
-def _constant_output(rotated, bounds):
-    """Return x and noise_var of an output without variation: the smallest variances allowed."""
-    noise_min, signal_min = bounds.noise[0], bounds.signal[0]
-    if signal_min == 0:
-        return np.inf, noise_min
-    noise_min = max(noise_min, ratio_range(rotated)[0] * signal_min)
-    return np.log(noise_min / signal_min), noise_min
+def _constant_output(rotated, bounds, prior):
+    """Return x, noise_var and status of an output without variation.
+
+    Its variances are the medians of their priors; the largest allowed where there are no more rows than mean
+    functions, because then all are as likely; else the smallest allowed. Without any of these the data say
+    nothing of their size.
+    """
+    lowest, highest = zip(bounds.noise, bounds.signal, strict=True)
+    noise, signal = highest if rotated.n_free == 0 else lowest
+    status = "pure_noise"
+    if prior is not None:
+        noise, signal = prior.medians(bounds, (noise, signal))
+        status = "fixed"
+    if noise == signal == 0 or not np.isfinite([noise, signal]).all():
+        (noise, signal), status = lowest, "undetermined"
+    if signal == 0:
+        return np.inf, noise, status
+    noise = max(noise, ratio_range(rotated)[0] * signal)
+    return np.log(noise / signal), noise, status
 
 
 def _active(value, interval):
@@ -283,10 +337,18 @@ def _with_results(rotated, criterion, noise_ratio, noise_var, status, n_evaluati
     return Tuned(rotated, noise_ratio, noise_var, signal_var, tuning, prior)
 
 
+def _squares_times(cross, weight):
+    """Return (cross^2)'weight, squares of (r, n_new) entries that may be beyond all numbers themselves."""
+    size = np.abs(cross).max(initial=0.0)
+    if size < 1e140:
+        return (cross**2).T @ weight
+    return ((cross / size) ** 2).T @ (weight * size) * size
+
+
 def _value_at_variances(rotated, criterion, noise_ratio, noise_var):
     """Return the criterion's public value of each output's own variances, (m,)."""
     terms = criterion(rotated, np.log(noise_ratio)[None])
-    return _public_value(rotated, criterion, terms, noise_var / rotated.scale**2)[0]
+    return _public_value(rotated, criterion, terms, standardised(noise_var, rotated))[0]
 
 
 def _public_value(rotated, criterion, terms, b):

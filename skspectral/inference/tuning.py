@@ -37,8 +37,10 @@ class TuningResult:
     ----------
     status : str
         "interior": a minimum with vanishing derivative; "noise_free" or "pure_noise": the limit of no
-        noise or no signal is best; "bound": a bound given by the user is active; "fixed": nothing
-        was tuned.
+        noise or no signal is best; "resolution": what the kernel leaves unexplained is too little to be
+        told from the rounding of its matrix, and the smallest ratio that can be told stands for it;
+        "bound": a bound given by the user is active; "undetermined": targets without variation, or too few
+        of them, say nothing of the variances; "fixed": nothing was tuned.
     noise_ratio : float
         noise_var / signal_var, the penalty of the ridge; infinite for "pure_noise".
     value : float
@@ -55,12 +57,16 @@ class TuningResult:
 
 @dataclass(frozen=True)
 class Minima:
-    """Global minimiser per output: `x`, `f`, `place` ("interior", "lower", "upper"), `n_evaluations`."""
+    """Global minimiser per output: `x`, `f`, `place` ("interior", "lower", "upper"), `n_evaluations`.
+
+    `first_slope` is the derivative at the lower end.
+    """
 
     x: np.ndarray
     f: np.ndarray
     place: np.ndarray
     n_evaluations: np.ndarray
+    first_slope: np.ndarray
 
 
 def minimize_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, tie=0.0):
@@ -100,7 +106,7 @@ def minimize_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, tie=0.0):
     wins = f_upper <= best + tie
     x[wins], best[wins], place[wins] = upper, f_upper[wins], "upper"
     n_evaluations = n_grid + 1 + np.bincount(outputs, weights=n_steps, minlength=n_outputs)
-    return Minima(x, best, place, n_evaluations.astype(int))
+    return Minima(x, best, place, n_evaluations.astype(int), f1[0])
 
 
 def _brackets(objective, grid, f1, f2):

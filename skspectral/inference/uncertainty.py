@@ -49,8 +49,8 @@ class VarianceUncertainty:
     Attributes
     ----------
     status : str
-        As in :class:`TuningResult`, of the evidence: "interior", "noise_free", "pure_noise", "bound" or
-        "fixed".
+        As in :class:`TuningResult`, of the evidence: "interior", "noise_free", "resolution", "pure_noise",
+        "bound" or "fixed".
     noise_variance, signal_variance, noise_ratio : float
         Where the evidence is largest.
     noise_se, signal_se : float
@@ -141,13 +141,16 @@ def _standard_errors(best, bounds, j):
     variances = np.array([best.noise_var[j], best.signal_var[j]])
     held = np.array([_is_held(v, b) for v, b in zip(variances, (bounds.noise, bounds.signal), strict=True)])
     status, varies = best.tuning[j].status, best.rotated.varies[j]
-    at_limit = ~held & np.array([status == "noise_free" or not varies, status == "pure_noise" or not varies])
+    no_noise, no_signal = status in ("noise_free", "resolution"), status == "pure_noise"
+    at_limit = ~held & np.array([no_noise or not varies, no_signal or not varies])
     free = ~held & ~at_limit
     se = np.where(at_limit, np.inf, 0.0)
     if not free.any():
         return *se.tolist(), 0.0
     standard = replace(best.rotated.select([j]), scale=np.ones(1))  # logarithms do not depend on units
-    information = 0.5 * evidence_log_hessian(standard, *(variances / best.rotated.scale[j] ** 2))[0]
+    information = (
+        0.5 * evidence_log_hessian(standard, *(variances / best.rotated.scale[j] / best.rotated.scale[j]))[0]
+    )
     if free.all():
         return _invert(information)
     se[free] = np.sqrt(1.0 / np.maximum(np.diag(information)[free], _LEAST_INFORMATION))

@@ -25,20 +25,20 @@ def finite_ratio(noise_var, noise_ratio):
         return np.minimum(noise_var / noise_ratio, np.finfo(np.float64).max)
 
 
-def resolvable_ratios(n, largest, resolution=0.0):
+def resolvable_ratios(largest, resolution):
     """Return the smallest and largest noise ratio that make a difference.
 
     Parameters
     ----------
-    n : int
-        Number of rows.
     largest : float
         Largest eigenvalue of K, or a bound on it.
-    resolution : float, default=0
-        Eigenvalues below it are rounding, and so is a ridge.
+    resolution : float
+        A noise ratio below it is lost in the rounding of K; 0 means that K is 0.
     """
-    eps = np.finfo(np.float64).eps
-    return max(resolution, n * eps * largest), _LARGEST_RATIO * largest
+    finite = np.finfo(np.float64)
+    return resolution or finite.eps * largest, min(
+        largest, 0.5 * finite.max / _LARGEST_RATIO
+    ) * _LARGEST_RATIO
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,13 @@ class VarianceBounds:
 
     def box(self, scale):
         """Return the bounds in standardised units, one entry per output."""
-        unit = scale**2
-        return Box(*(np.broadcast_to(b, scale.shape) / unit for b in (*self.noise, *self.signal)))
+        with np.errstate(over="ignore"):
+            noise, signal = (
+                [np.broadcast_to(end, scale.shape) / scale / scale for end in ends]
+                for ends in (self.noise, self.signal)
+            )
+        largest = np.finfo(np.float64).max
+        return Box(np.minimum(noise[0], largest), noise[1], np.minimum(signal[0], largest), signal[1])
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,14 @@ class VariancePrior:
         """Return -2 log density, broadcast over its arguments."""
         pairs = ((self.noise, noise_var), (self.signal, signal_var))
         return sum(-2.0 * prior.logpdf(value) for prior, value in pairs if prior is not None)
+
+    def medians(self, bounds, default):
+        """Return the medians of noise and signal variance within bounds; a default for one without prior."""
+        triples = zip((self.noise, self.signal), (bounds.noise, bounds.signal), default, strict=True)
+        return tuple(
+            other if prior is None else float(np.clip(prior.median(), *interval))
+            for prior, interval, other in triples
+        )
 
     def profile(self, terms, x, scale, box):
         """Return the `Profile` of the penalised criterion: no closed form, so a search over log noise_var.

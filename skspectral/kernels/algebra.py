@@ -45,6 +45,7 @@ _STEP = 1e-5
 _DIAGONAL_BLOCK = 64
 
 
+@np.errstate(over="ignore")  # infinite entries are refused where they matter, with a message
 def evaluate(kernel, X, Z=None):
     """Return a fresh K(X, Z), or K(X, X) for Z=None.
 

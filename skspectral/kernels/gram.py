@@ -138,6 +138,7 @@ class KernelGram(_OnRows):
         """Return the block of K(X, X) among the chosen rows."""
         return evaluate(self.kernel, X[chosen])
 
+    @np.errstate(over="ignore")
     def diagonal(self, X):
         """Return the diagonal of K(X, X) without forming it."""
         return self.kernel.diag(X)

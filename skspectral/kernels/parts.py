@@ -183,8 +183,9 @@ def parameter_names(kernel):
 
 def default_kernel(X, weight):
     """Return an RBF of length sqrt(sum of the inputs' variances), which is sqrt(p) for standardised X."""
-    centred = X - np.average(X, axis=0, weights=weight)
-    length = float(np.sqrt(np.average(centred**2, axis=0, weights=weight).sum())) or 1.0
+    unit = float(np.abs(X).max(initial=0.0)) or 1.0  # squares of inputs may be beyond all numbers
+    centred = X / unit - np.average(X / unit, axis=0, weights=weight)
+    length = float(np.sqrt(np.average(centred**2, axis=0, weights=weight).sum())) * unit or 1.0
     return RBF(length, (1e-3 * length, 1e3 * length))
 
 

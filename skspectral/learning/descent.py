@@ -167,7 +167,7 @@ class _Walk:
 
 def _initial_curvature(gradient):
     """Return a multiple of the identity whose first step is at most half a unit long."""
-    return max(2.0 * np.linalg.norm(gradient), 1e-8) * np.eye(len(gradient))
+    return max(2.0 * float(np.hypot.reduce(gradient)), 1e-8) * np.eye(len(gradient))
 
 
 def _newton_direction(B, gradient, free):
@@ -199,6 +199,13 @@ def _line_search(objective, x, value, gradient, direction, lower, upper):
 
 
 def _updated(B, step, change, fresh):
+    """Return the BFGS update of B, in units in which products of gradients are numbers."""
+    largest = max(np.abs(change).max(), np.abs(B).max())
+    unit = 2.0 ** np.floor(np.log2(largest)) if largest > 0 else 1.0  # a power of two: no rounding
+    return unit * _bfgs(B / unit, step, change / unit, fresh)
+
+
+def _bfgs(B, step, change, fresh):
     """Return the BFGS update of B, damped (Powell) so that it stays positive definite."""
     if fresh and step @ change > 0:
         B = (change @ change) / (step @ change) * np.eye(len(step))  # the scale of the curvature seen

@@ -205,9 +205,9 @@ class LatentTask:
         if route is Route.EXACT:
             return None
         gram.check(self.data.X)
-        if route in (Route.OF_RANK, Route.BEYOND_MEMORY):
-            if route is Route.BEYOND_MEMORY:
-                _warn_of_memory(n, self.plan.factor_rank(n))
+        if route in (Route.OF_RANK, Route.AFFORDABLE):
+            if route is Route.AFFORDABLE:
+                _warn_of_cost(n, self.plan.factor_rank(n))
             return pivoted_cholesky(gram, self.data.X, rank=self.plan.factor_rank(n))
         F = observations.starting_constants()[None, :] if start is None else start.approximation.mode.F
         tau = _TAU_SHARE / (point.signal_var * observations.largest_step_curvature(F))
@@ -217,9 +217,9 @@ class LatentTask:
         return factor if by_force or factor.tau <= tau else None
 
 
-def _warn_of_memory(n, rank):
+def _warn_of_cost(n, rank):
     warn_user(
-        f"The kernel matrix of {n} rows does not fit in memory; a factor of rank {rank} stands in. Set rank "
-        "to choose another.",
+        f"The kernel matrix of {n} rows costs too much time or memory; a factor of rank {rank} stands in. "
+        "Set rank to choose another.",
         LowRankWarning,
     )

@@ -39,6 +39,8 @@ _OFF_BY, _OFF_BY_OF_FACTORS = 1e-3, 0.1
 _LARGEST_SHARE_OF_CHOLESKY, _LARGEST_SHARE_OF_SPECTRUM = 0.3, 0.6
 # How much larger the rounding of a factor's Gram matrix is than that of its eigenvalues.
 _GRAM_ROUNDING = 100.0
+# How many eps of the largest eigenvalue a Cholesky factorisation, and its slope, need to be of use.
+_CHOLESKY_ROUNDING, _EPS = 100.0, np.finfo(np.float64).eps
 # Noise ratios, relative to the mean variance of K, between which a descent in x has a slope to follow.
 _SLOPED = (1e-5, 1e3)
 # Distance of x below which two starts are one.
@@ -200,7 +202,8 @@ class ResolventObjective:
     def box(self, bounds):
         """Return lower and upper limits of (theta, x); x may not sink into the rounding of K."""
         n = len(self.task)
-        smallest, largest = resolvable_ratios(n, n * self._mean_variance)  # n k(x, x) bounds eigenvalues
+        bound = n * self._mean_variance  # on the eigenvalues
+        smallest, largest = resolvable_ratios(bound, min(n, _CHOLESKY_ROUNDING) * _EPS * bound)
         if self._factors.by_force:
             smallest *= _GRAM_ROUNDING
         low, high = self.task.bounds.noise_ratio

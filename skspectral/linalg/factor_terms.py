@@ -11,6 +11,9 @@ from .moments import FeatureSpectrum
 
 __all__ = ["FactorTerms"]
 
+# Relative rounding of sums of squares.
+_ERROR = 8.0 * np.finfo(np.float64).eps
+
 
 class FactorTerms:
     """The evidence and its sensitivity from a factor's Gram matrix S = Phi'P Phi, O(n r^2) without an SVD.
@@ -43,7 +46,8 @@ class FactorTerms:
         L_inv = solve_triangular(L, np.eye(r), lower=True, check_finite=False)
         B_inv = L_inv.T @ L_inv
         residual = self._residual(B_inv @ self.PhiZ)
-        A = float((self.Z * residual).sum())
+        # not below what rounding of y alone leaves: it may even be negative
+        A = max(float((self.Z * residual).sum()), _ERROR**2 * float((self.Z**2).sum()))
         A1 = A - float((residual**2).sum())
         H = 2.0 * np.log(np.diag(L)).sum() - r * np.log(g)
         return A, A1, H, g * np.trace(B_inv) - r, B_inv, residual
@@ -51,8 +55,7 @@ class FactorTerms:
     @cached_property
     def spectrum(self):
         """Eigenvalues of P Phi Phi'P."""
-        error = len(self.Z) * np.finfo(np.float64).eps
-        return FeatureSpectrum.from_moments(self.S, self.rows.counts, (self.QPhi**2).sum(), error)
+        return FeatureSpectrum.from_moments(self.S, self.rows.counts, (self.QPhi**2).sum(), _ERROR)
 
     def rotated(self, scale):
         """Return a `Rotated` for tuning by the evidence."""

@@ -10,11 +10,12 @@ This room knows kernels only as something with columns, blocks and a diagonal (s
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, eigvalsh, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from ..support.exceptions import IndefiniteKernelError
 from ..support.threads import threads_for
+from .rows import check_kernel_values
 
 __all__ = [
     "Columns",
@@ -138,10 +139,9 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None, d
     if not tau >= 0:
         raise ValueError(f"tau is the trace of what is left out and must not be negative, got {tau!r}.")
     diagonal = np.array(gram.diagonal(X), dtype=np.float64)
+    check_kernel_values(diagonal)
     n = len(diagonal)
-    rank = n if rank is None else rank
-    if not 1 <= rank <= n:
-        raise ValueError(f"rank must lie between 1 and the number of rows, {n}; got {rank!r}.")
+    rank = _checked_rank(rank, n)
     weight = np.ones(n) if weight is None else weight
     residual = diagonal * weight
     largest = np.abs(residual).max(initial=0.0)
@@ -175,6 +175,12 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None, d
             report(n_rows=n, rank=len(pivots), left=residual.sum() / trace)
     # The rows of the pivots are the Cholesky factor of K among them; above its diagonal is rounding.
     return Factor(Phi, gram.rows(X, pivots), pivots, np.tril(Phi[pivots]), float(residual.sum()))
+
+
+def _checked_rank(rank, n):
+    if rank is not None and not 1 <= rank <= n:
+        raise ValueError(f"rank must lie between 1 and the number of rows, {n}; got {rank!r}.")
+    return n if rank is None else rank
 
 
 def nystroem(gram, X, landmarks, *, weight=None, random_state=0):
@@ -214,15 +220,20 @@ def independent(gram, landmarks):
     return landmarks[kept], L
 
 
-def _independent(K):
+def _independent(K, eps=_EPS):
     """Return which rows of K are numerically independent, in their order, and its Cholesky factor there."""
-    _, order, rank, _ = dpstrf(K, tol=len(K) * _EPS * np.diag(K).max() * 8.0, lower=True)
+    check_kernel_values(K)
+    _, order, rank, _ = dpstrf(K, tol=len(K) * eps * np.diag(K).max() * 8.0, lower=True)
     if rank == 0:  # a kernel that is 0 at every landmark
         return np.zeros(1, dtype=int), np.ones((1, 1))
     kept = np.sort(order[:rank] - 1)
     K = K[np.ix_(kept, kept)]
-    K.flat[:: len(K) + 1] += len(K) * _EPS * np.diag(K).max()  # what rounding may have taken
-    return kept, cholesky(K, lower=True, check_finite=False)
+    jitter = len(K) * eps * np.diag(K).max()  # what rounding may have taken
+    K.flat[:: len(K) + 1] += jitter
+    try:
+        return kept, cholesky(K, lower=True, check_finite=False)
+    except LinAlgError as error:
+        raise IndefiniteKernelError(float(eigvalsh(K)[0]), jitter) from error
 
 
 def _nonnegative(residual, largest, eps):
@@ -245,7 +256,7 @@ def _nothing(gram, X, n):
 def spanned_by_rows(gram, X, pivots, *, weight=None):
     """Return the factor of given rows, without those that others span already."""
     K = gram.block(X, pivots)
-    kept, L = _independent(K)
+    kept, L = _independent(K, gram.precision(X))
     pivots = pivots[kept]
     columns = gram.columns(X, pivots).T
     Phi = solve_triangular(L, columns, lower=True, overwrite_b=True, check_finite=False).T
@@ -254,7 +265,9 @@ def spanned_by_rows(gram, X, pivots, *, weight=None):
 
 def missed_trace(gram, X, Phi, weight):
     """Return the weighted trace of K - Phi Phi'."""
-    residual = np.maximum(gram.diagonal(X) - np.einsum("ij,ij->i", Phi, Phi), 0.0)
+    diagonal = gram.diagonal(X)
+    residual = diagonal - np.einsum("ij,ij->i", Phi, Phi)
+    residual = _nonnegative(residual, np.abs(diagonal).max(initial=0.0), gram.precision(X))
     return float(residual.sum() if weight is None else residual @ weight)
 
 

@@ -118,6 +118,9 @@ class SparseGreedy:
         if weight is not None:
             self.Y = self.root[:, None] * self.Y
             self.diagonal *= weight
+        # K and g in units of the largest variance, so that their squares are numbers; L is the same in any.
+        self.unit = float(np.abs(self.diagonal).max(initial=0.0)) or 1.0
+        self.diagonal, self.g = self.diagonal / self.unit, self.g / self.unit
         self.rng = np.random.default_rng(random_state)
         self.order = np.argsort(gram.fingerprint(X), kind="stable")  # draws do not depend on the rows' order
         self.chosen, self.chosen_dual = [], []
@@ -157,16 +160,16 @@ class SparseGreedy:
         f = self.columns.array[:, : self.columns.used] @ self.primal.solution()
         v = self.Y - f
         unweighted = v if self.root is None else self.root[:, None] * v
-        quadratic = float((unweighted * product(self.gram, self.X, unweighted)).sum())
+        quadratic = float((unweighted * (product(self.gram, self.X, unweighted) / self.unit)).sum())
         scaled = -float((self.Y * v).sum()) + 0.5 * float((v**2).sum()) + 0.5 * quadratic / self.g
         self.dense_lower = max(self.dense_lower, -0.5 * float((self.Y**2).sum()) - scaled)
 
     def _columns(self, rows):
-        K = self.gram.columns(self.X, rows)
+        K = self.gram.columns(self.X, rows) / self.unit
         return K if self.root is None else self.root[:, None] * K * self.root[rows]
 
     def _block(self, rows):
-        K = self.gram.block(self.X, rows)
+        K = self.gram.block(self.X, rows) / self.unit
         return K if self.root is None else self.root[rows, None] * K * self.root[rows]
 
     def _draw(self, taken):

@@ -11,6 +11,9 @@ from .rows import RowCounts
 
 __all__ = ["FeatureSpectrum"]
 
+# How much larger than that of its terms the rounding of a difference of energies may be.
+_CANCELLATION = 4.0
+
 
 @dataclass(frozen=True)
 class FeatureSpectrum:
@@ -26,6 +29,8 @@ class FeatureSpectrum:
         Their vectors in feature space.
     resolution : float
         Eigenvalues below it are rounding.
+    error : float
+        Relative rounding of sums of squares.
     counts : RowCounts
         Numbers of rows and mean functions.
     """
@@ -33,6 +38,7 @@ class FeatureSpectrum:
     s: np.ndarray
     V: np.ndarray
     resolution: float
+    error: float
     counts: RowCounts
 
     @classmethod
@@ -48,24 +54,32 @@ class FeatureSpectrum:
         mean_part : float
             Squared length of what P took away, |Q'Phi|^2.
         error : float
-            Rounding of S relative to its largest eigenvalue and `mean_part`.
+            Rounding of sums of squares: of S relative to its largest eigenvalue and `mean_part`.
         """
         s, V = eigh(S, check_finite=False)
-        resolution = error * (max(s[-1], 0.0) + mean_part)
+        resolution = max(error * (max(s[-1], 0.0) + mean_part), -s[0])
         kept = s > resolution
         kept[: max(0, len(s) - max(0, counts.n_free))] = False
-        return cls(s[kept], V[:, kept], resolution, counts)
+        return cls(s[kept], V[:, kept], resolution, error, counts)
 
     def rotate(self, PhiZ, energy, scale):
         """Return standardised targets Z in the eigenbasis, given Phi'P Z, their squared lengths, their scale.
 
         The energy outside the eigenvectors is Z'PZ - |U'Z|^2. There is no residual vector to take it from, so
-        noise of less than about 1e-8 of the size of y is lost in rounding.
+        noise below about 1e-7 of the size of y is lost in rounding: what is left is taken to be no less.
         """
         y_tilde = self.V.T @ PhiZ / np.sqrt(self.s)[:, None]
-        left = energy - (y_tilde**2).sum(axis=0) if self.counts.n_free > len(self.s) else 0.0 * energy
-        left = np.maximum(left, 0.0)
-        return Rotated.make(self.s, self.resolution, y_tilde, left, scale, self.counts)
+        rounding = _CANCELLATION * self.error * energy
+        left = np.maximum(energy - (y_tilde**2).sum(axis=0), rounding)
+        left = left if self.counts.n_free > len(self.s) else np.zeros_like(energy)
+        return Rotated.make(
+            self.s, y_tilde, left, scale, self.counts, resolution=self.noise_resolution, rounding=rounding
+        )
+
+    @property
+    def noise_resolution(self):
+        """Smallest noise ratio that rounding resolves, see `Spectrum.noise_resolution`."""
+        return self.resolution * min(1.0, len(self.V) / max(self.counts.n_free, 1))
 
     @property
     def loadings(self):

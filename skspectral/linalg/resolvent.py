@@ -81,7 +81,8 @@ class Resolvent:
         g, n = self.noise_ratio, len(z) - self.rows.n_mean
         dual = self.apply(z)
         A = g * (z @ dual)
-        A1 = A - g**2 * (dual @ dual)
+        residual = g * dual  # its square, not that of g, which may be beyond all numbers
+        A1 = A - residual @ residual
         H = self.log_det - n * np.log(g)
         trace = self.triangle.diagonal().sum() - self.rows.n_mean / (self.shift + g)
         return A, A1, H, g * trace - n, dual

@@ -33,7 +33,9 @@ class Rotated:
     counts : RowCounts
         Numbers of rows and mean functions, and sums of their weights.
     resolution : float
-        Eigenvalues below it are rounding.
+        The smallest noise ratio that rounding resolves.
+    rounding : ndarray of shape (m,)
+        Squared length of what rounding leaves of each output where the eigenvectors span all of it.
     """
 
     s: np.ndarray
@@ -43,9 +45,10 @@ class Rotated:
     scale: np.ndarray
     counts: RowCounts
     resolution: float
+    rounding: np.ndarray
 
     @classmethod
-    def make(cls, s, resolution, y_tilde, null_energy, scale, counts, **more):
+    def make(cls, s, y_tilde, null_energy, scale, counts, **more):
         """Return the targets with coordinates `y_tilde` (r, m) and the energy (m,) of what is outside."""
         return cls(
             s=np.append(s, 0.0),
@@ -54,7 +57,6 @@ class Rotated:
             y_tilde=y_tilde,
             scale=scale,
             counts=counts,
-            resolution=resolution,
             **more,
         )
 
@@ -70,13 +72,23 @@ class Rotated:
 
     @property
     def largest(self):
-        """Largest eigenvalue, or 1 where all are 0."""
-        return float(self.s.max()) or 1.0
+        """Largest eigenvalue, where all are 0 the size of their rounding, and 1 without any."""
+        return float(self.s.max()) or self.resolution or 1.0
 
     @property
     def varies(self):
         """Whether each output has anything left outside the mean space."""
         return self.energy.any(axis=0)
+
+    @property
+    def hidden_energy(self):
+        """Squared length of each output along the directions of eigenvalue 0, (m,)."""
+        return self.energy[self.s == 0].sum(axis=0)
+
+    @property
+    def shows_noise(self):
+        """Whether each output has more than rounding where the kernel has nothing."""
+        return self.hidden_energy > self.rounding
 
     def log_jacobian(self, n):
         """Return the log Jacobian of n standardised coordinates, per output."""
@@ -89,6 +101,7 @@ class Rotated:
             energy=np.ascontiguousarray(self.energy[:, outputs]),
             y_tilde=self.y_tilde[:, outputs],
             scale=self.scale[outputs],
+            rounding=self.rounding[outputs],
         )
 
     def mixed(self, M, null_residual):

@@ -9,9 +9,11 @@ from scipy.linalg.blas import dgemm
 
 from ..support.exceptions import RankDeficientBasisWarning, warn_user
 
-__all__ = ["RowCounts", "Rows", "add_outer"]
+__all__ = ["RowCounts", "Rows", "add_outer", "check_kernel_values", "check_target_size"]
 
 _EPS = np.finfo(np.float64).eps
+# Its square is a number, with some room above.
+_LARGEST_SCALE = 1e152
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,7 @@ class Rows:
         The scale is 1 and the target 0 where nothing but rounding is left.
         """
         Y = self.sqrt_weight * Y
-        # What a constant y leaves behind is rounding of Q(Q'y), a few ulp of its size.
-        negligible = np.abs(Y).max(axis=0, initial=0.0) * _EPS * max(32.0, np.sqrt(len(Y)))
+        negligible = _rounding(Y)
         basis_part = self.Q.T @ Y
         Y = Y - self.Q @ basis_part
         left = self.Q.T @ Y  # what rounding of long sums left behind
@@ -114,8 +115,13 @@ class Rows:
         basis_part += left
         scale = _root_mean_square(Y, self.n_free)
         varies = scale > negligible
+        check_target_size(scale[varies])
         Z = np.divide(Y, scale, out=np.zeros_like(Y), where=varies)
         return Z, np.where(varies, scale, 1.0), basis_part
+
+    def rounding(self, Y):
+        """Return the size of what rounding may leave of targets outside the mean space, (m,)."""
+        return _rounding(self.sqrt_weight * Y)
 
     def unweighted_sensitivity(self, G):
         """Return W^1/2 G W^1/2 in place: the derivative by K, given that by W^1/2 K W^1/2."""
@@ -130,14 +136,25 @@ class Rows:
         A rank-2q update in place: with B = Q(Q'KQ)/2 - KQ it is K + QB' + BQ'.
         """
         if not np.array_equal(self.sqrt_weight, np.ones_like(self.sqrt_weight)):
-            K *= self.sqrt_weight
-            K *= self.sqrt_weight.T
+            with np.errstate(over="ignore"):
+                K *= self.sqrt_weight
+                K *= self.sqrt_weight.T
+            check_kernel_values(K)
         KQ = K @ self.Q
         if self.n_mean:
             B = 0.5 * self.Q @ (self.Q.T @ KQ) - KQ
             add_outer(K, self.Q, B)
             add_outer(K, B, self.Q)
         return KQ
+
+
+def check_kernel_values(K):
+    """Refuse entries of a kernel matrix that are not finite."""
+    if not np.isfinite(K).all():
+        raise ValueError(
+            "The kernel matrix has NaN or infinite entries. Rescale the inputs (or weights) or change the "
+            "kernel's parameters so that every k(x_i, x_j) is finite."
+        )
 
 
 def _orthonormal_basis(F):
@@ -156,6 +173,22 @@ def _orthonormal_basis(F):
 def add_outer(K, A, B):
     """Add A B' to a C-ordered symmetric sum in place (as its transpose B A', in BLAS's order)."""
     dgemm(1.0, B, A, beta=1.0, c=K.T, trans_b=True, overwrite_c=True)
+
+
+def check_target_size(scale):
+    """Refuse targets, of root mean square `scale`, whose variances are too large or small to be numbers."""
+    beyond = ~((scale < _LARGEST_SCALE) & (scale > 1.0 / _LARGEST_SCALE))
+    if beyond.any():
+        raise ValueError(
+            f"The targets have a root mean square of {scale[beyond][0]:.3g}, times the square roots of the "
+            f"weights. It must lie between {1.0 / _LARGEST_SCALE:g} and {_LARGEST_SCALE:g}, for its square "
+            "to be a number. Divide y, or the weights, by a constant."
+        )
+
+
+def _rounding(Y):
+    """Return what a constant y leaves behind, rounding of Q(Q'y): a few ulp of its size."""
+    return np.abs(Y).max(axis=0, initial=0.0) * _EPS * max(32.0, np.sqrt(len(Y)))
 
 
 def _root_mean_square(Y, n_free):

@@ -15,11 +15,13 @@ from ..support.types import FloatArray
 from .projection import project_features
 from .reflectors import left_singular, symmetric_eigen
 from .rotated import Rotated
-from .rows import Rows, add_outer
+from .rows import Rows, add_outer, check_kernel_values
 
-__all__ = ["RotatedRows", "Spectrum", "check_finite", "norm", "resolution_of"]
+__all__ = ["RotatedRows", "Spectrum", "norm", "resolution_of"]
 
 _EPS = np.finfo(np.float64).eps
+# How many eps an eigenvalue may be off, relative to the largest.
+_ROUNDING = 8.0
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,8 @@ class Spectrum:
     U : ndarray of shape (n, r), or `ReflectedVectors`
         Orthonormal eigenvectors, orthogonal to the mean space; supports ``U @ w`` and ``U.T @ Z``.
     resolution : float
-        n eps times a bound on the largest eigenvalue of K, or more where K itself is less exact: below
-        it an eigenvalue is rounding.
+        Below it an eigenvalue is rounding: 8 eps times a bound on the largest eigenvalue of K, or more where
+        K itself is less exact, and (n eps)^2 times that bound where K came as an exact factor.
     rows : Rows
         Weights and mean functions.
     KQ : ndarray of shape (n, q)
@@ -131,24 +133,24 @@ class Spectrum:
         Notes
         -----
         The mean is deflated: with P = I - QQ', the matrix PKP + c QQ' has eigenvectors Q at the
-        eigenvalue c, chosen twice above all others, so the rest of its eigenvectors are U. These are
-        rank-q updates of K in place; no second n x n matrix is made.
+        eigenvalue c, chosen twice above all others, and above what PKP is rounded from, so the rest of its
+        eigenvectors are U. These are rank-q updates of K in place; no second n x n matrix is made.
         """
         K = _own_copy(K, overwrite_K)
-        check_finite(K)
+        check_kernel_values(K)
         rows = Rows.make(len(K), basis, sample_weight)
         KQ = rows.project(K)
-        size = norm(K)
+        size, mean_size = norm(K), norm(rows.Q.T @ KQ)
         if rows.n_mean:
-            add_outer(K, (2.0 * size or 1.0) * rows.Q, rows.Q)
+            add_outer(K, (2.0 * max(size, mean_size) or 1.0) * rows.Q, rows.Q)
         whole = rows.present.all()
         block = K if whole else K[np.ix_(rows.present, rows.present)]
         # The transpose of a C-ordered symmetric matrix is itself in LAPACK's order: no copy.
         s, V = symmetric_eigen(block.T)
         s, V = s[: len(s) - rows.n_mean], V[:, : len(s) - rows.n_mean]
         s = s if size > 0 else np.zeros_like(s)
-        bound = max(s.max(initial=0.0), 0.0) + norm(rows.Q.T @ KQ)  # on the spectrum of K
-        resolution = resolution_of(s, bound, len(block), precision, size)
+        bound = max(s.max(initial=0.0), 0.0) + mean_size  # on the spectrum of K
+        resolution = resolution_of(s, bound, precision, size)
         U = V if whole else _scatter_rows(np.asarray(V), rows.present)
         return cls(np.where(s > resolution, s, 0.0), U, resolution, rows, KQ)
 
@@ -182,7 +184,8 @@ class Spectrum:
         both = np.empty((Phi.shape[0], rows.n_mean + Phi.shape[1]), order="F")
         both[:, : rows.n_mean] = rows.Q
         Phi, source = both[:, rows.n_mean :], Phi
-        np.multiply(rows.sqrt_weight, source, out=Phi)
+        with np.errstate(over="ignore"):
+            np.multiply(rows.sqrt_weight, source, out=Phi)
         if not np.isfinite(Phi).all():
             raise ValueError("The factor of the kernel matrix has NaN or infinite entries.")
         QPhi = rows.Q.T @ Phi
@@ -192,18 +195,29 @@ class Spectrum:
         largest = root_s.max(initial=0.0)
         # Singular values resolve down to n eps relative to the largest, eigenvalues to its square:
         # the noise floor of the eigenvalues is far below that of a dense K, and of squares.
-        smallest = n * _EPS if is_exact else np.sqrt(n * _EPS)
+        smallest = n * _EPS if is_exact else np.sqrt(_ROUNDING * _EPS)
         kept = root_s > smallest * max(largest, mean_size)
         kept &= np.arange(len(root_s)) < n - rows.n_mean
         order = np.flatnonzero(kept)[::-1]  # ascending
         s = root_s[order] ** 2
-        resolution = n * _EPS * (largest**2 + mean_size**2)
+        resolution = _ROUNDING * _EPS if not is_exact else (n * _EPS) ** 2
+        resolution *= largest**2 + mean_size**2
         return cls(s, vectors[:, order], resolution, rows, KQ, loadings[order], QPhi)
 
     @property
     def n_null(self) -> int:
         """Directions of the rows outside both U and the mean space; their eigenvalue is 0."""
         return self.rows.n_free - len(self.s)
+
+    @property
+    def noise_resolution(self) -> float:
+        """Smallest noise ratio that rounding resolves.
+
+        Noise lives in all of the n - q directions, rounding of the kernel only in those that its factor
+        spans: their share of the resolution of eigenvalues, all of it without a factor.
+        """
+        spanned = self.rows.n_free if self.loadings is None else self.loadings.shape[1]
+        return self.resolution * min(1.0, spanned / max(self.rows.n_free, 1))
 
     @cached_property
     def U_squared(self) -> FloatArray:
@@ -251,20 +265,30 @@ class Spectrum:
             null_energy = (null_residual**2).sum(axis=0)
         return RotatedRows.make(
             self.s,
-            self.resolution,
             y_tilde,
             null_energy,
             scale,
             self.rows.counts,
+            resolution=self.noise_resolution,
+            rounding=self.rows.n_free * (self.rows.rounding(Y) / scale) ** 2 + self._leak(y_tilde),
             null_residual=null_residual,
             basis_part=basis_part,
             spectrum=self,
         )
 
+    def _leak(self, y_tilde):
+        """Return the squared length that inexact eigenvectors let out of span(U), (m,).
+
+        Rounding turns the vector of eigenvalue s by an angle of up to resolution / s.
+        """
+        angle = np.divide(self.resolution, self.s, out=np.zeros_like(self.s), where=self.s > 0)
+        return angle**2 @ y_tilde**2
+
     def dual(self, rotated: RotatedRows, noise_ratio: FloatArray) -> FloatArray:
         """Return W^1/2 U y~/(s+g), the dual coefficients on the range of K, (n, m), in the units of y."""
-        weights = rotated.y_tilde / (self.s[:, None] + noise_ratio)
-        return self.rows.sqrt_weight * (self.U @ weights) * rotated.scale
+        with np.errstate(over="ignore", invalid="ignore"):
+            weights = rotated.y_tilde / (self.s[:, None] + noise_ratio)
+            return _checked(self.rows.sqrt_weight * (self.U @ weights) * rotated.scale)
 
     def primal(self, range_dual: FloatArray) -> FloatArray:
         """Return Phi'range_dual, the coefficients of the features, (features, m)."""
@@ -272,7 +296,8 @@ class Spectrum:
 
     def null_dual(self, rotated: RotatedRows, noise_ratio: FloatArray) -> FloatArray:
         """Return W^1/2 (null part of y)/g, which belongs to the dual coefficients but predicts nothing."""
-        return self.rows.sqrt_weight * rotated.null_residual / noise_ratio * rotated.scale
+        with np.errstate(over="ignore", invalid="ignore"):
+            return _checked(self.rows.sqrt_weight * rotated.null_residual / noise_ratio * rotated.scale)
 
     def mean_coefficients(self, rotated: RotatedRows, dual: FloatArray) -> FloatArray:
         """Return beta = R^-1 (Q'y - Q'K alpha) belonging to `dual`, (functions, m)."""
@@ -338,15 +363,6 @@ def _own_copy(K, overwrite_K):
     return own.copy() if not overwrite_K and np.may_share_memory(own, K) else own
 
 
-def check_finite(K):
-    """Refuse a kernel matrix with NaN or infinite entries."""
-    if not np.isfinite(K).all():
-        raise ValueError(
-            "The kernel matrix has NaN or infinite entries. Rescale the inputs or change the "
-            "kernel's parameters so that every k(x_i, x_j) is finite."
-        )
-
-
 def norm(A):
     """Return the Frobenius norm, safe from overflow and underflow of squares."""
     largest = max(A.max(initial=0.0), -A.min(initial=0.0))
@@ -355,15 +371,25 @@ def norm(A):
     return largest * np.linalg.norm(A / largest) if largest > 0 else 0.0
 
 
+def _checked(dual):
+    """Return dual coefficients; refuse those beyond the largest number."""
+    if not np.isfinite(dual).all():
+        raise ValueError(
+            "The coefficients of the kernel functions, targets over eigenvalues of the kernel matrix, are "
+            "beyond the largest number. Rescale the targets, or the inputs so that the kernel is larger."
+        )
+    return dual
+
+
 def _divided(dual, root):
     """Return dual / root, 0 for absent rows."""
     return np.divide(dual, root, out=np.zeros_like(dual), where=root > 0)
 
 
-def resolution_of(s, bound, n, eps, size):
+def resolution_of(s, bound, eps, size):
     """Return the size below which eigenvalues are rounding; refuse what rounding does not explain.
 
-    n eps times a bound on the spectrum is the error of the decomposition. Entries of K may carry more
+    A few eps times a bound on the spectrum is the error of the decomposition. Entries of K may carry more
     (distances of uncentred inputs): the most negative eigenvalue shows how far it reaches. Beyond half of the
     digits it is no rounding, unless it is no more than entries in float32 would explain: then a warning
     tells what was clipped.
@@ -379,7 +405,7 @@ def resolution_of(s, bound, n, eps, size):
             IndefiniteKernelWarning,
         )
     # eps |K|_F is what entries in float32 may be off in all
-    return max(n * _EPS * bound, 0.0 if eps == _EPS else eps * size, -smallest)
+    return max(_ROUNDING * _EPS * bound, 0.0 if eps == _EPS else eps * size, -smallest)
 
 
 def _scatter_rows(V, present):

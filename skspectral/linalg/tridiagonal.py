@@ -6,8 +6,8 @@ import numpy as np
 from scipy.linalg import eigvalsh_tridiagonal
 from scipy.linalg.lapack import dormqr, dptsv, dsytrd
 
-from .rows import Rows, add_outer
-from .spectrum import check_finite, norm, resolution_of
+from .rows import Rows, add_outer, check_kernel_values
+from .spectrum import norm, resolution_of
 
 __all__ = ["Tridiagonal"]
 
@@ -53,7 +53,7 @@ class Tridiagonal:
         IndefiniteKernelError
             As `Spectrum.from_gram`.
         """
-        check_finite(K)
+        check_kernel_values(K)
         n, rows = len(K), Rows.make(len(K), basis, sample_weight)
         KQ = rows.project(K)
         size = norm(K)
@@ -68,7 +68,7 @@ class Tridiagonal:
             for i in (0, n - 1 - rows.n_mean)
         ]
         bound = max(ends[1], 0.0) + norm(rows.Q.T @ KQ)
-        resolution = resolution_of(np.array(ends), bound, n, precision, size)
+        resolution = resolution_of(np.array(ends), bound, precision, size)
         # vectors begin below the diagonal: columns of n entries that start at the second one
         reflectors = reduced.ravel(order="F")[1 : 1 + n * (n - 1)].reshape(n, n - 1, order="F")
         return cls(d, e, reflectors, scales, resolution, rows, KQ)

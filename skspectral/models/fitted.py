@@ -105,7 +105,7 @@ class Fitted:
         if self.averaged is not None:
             spread = self.averaged.covariance if joint else self.averaged.std
             return mean, spread(geometry, basis, include_noise)
-        variance = self.solution.predictive_variance(*geometry)
+        variance = self.solution.honest(self.solution.predictive_variance(*geometry))
         if include_noise:
             variance += self.solution.noise_var * (np.eye(len(mean))[..., None] if joint else 1.0)
         return mean, variance if joint else np.sqrt(variance)
@@ -130,6 +130,11 @@ class Fitted:
 
     def sample(self, X, prior, n_samples, rng, include_noise):
         """Return draws from the joint distribution, (n_new, m, n_samples)."""
+        if self.solution.is_undetermined.any():
+            raise ValueError(
+                "There is no distribution to draw from: targets without variation do not determine the "
+                "variances. Give more rows, or bound the variances by ConstantKernel and WhiteKernel."
+            )
         mean, basis, geometry = self._at(X, prior)
         if self.averaged is not None:
             return self.averaged.sample(geometry, basis, include_noise, n_samples, rng)

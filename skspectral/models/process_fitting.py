@@ -5,7 +5,7 @@ from dataclasses import replace
 from ..decomposition.certificate import warn_of_bracket
 from ..decomposition.decompose import decompose, decompose_on_landmarks
 from ..inference.averaging import integrate_variances
-from ..inference.solution import warn_of_vanished_noise
+from ..inference.solution import warn_of_unknown_spread, warn_of_vanished_noise
 from ..kernels.gram import make_gram
 from ..learning.descent import lbfgs
 from ..learning.levels import learn_from_starts
@@ -54,6 +54,7 @@ class ProcessFitting:
             decomposition = decompose(problem, task.plan) if decomposition is None else decomposition
             solution = problem.solution(decomposition)
         warn_of_vanished_noise(solution, task.criterion)
+        warn_of_unknown_spread(solution)
         warn_at_bounds(task.kernel, solution, task.bounds, are_ours=self.kernel is None)
         averaged = integrate_variances(solution, task.bounds) if self.inference == "integrate" else None
         solution = solution if averaged is None else averaged.mean_solution()

@@ -7,6 +7,8 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import get_scorer, r2_score
 from sklearn.metrics._scorer import _MultimetricScorer, _PassthroughScorer
 
+from ..models.scoring import ScoresObserved
+
 __all__ = ["looks_at_predictions_alone", "scores_at_once"]
 
 # What `make_scorer` returns.
@@ -18,7 +20,7 @@ def looks_at_predictions_alone(scorer, model):
     if isinstance(scorer, _MultimetricScorer):
         return all(looks_at_predictions_alone(each, model) for each in scorer._scorers.values())
     if isinstance(scorer, _PassthroughScorer):
-        return type(model).score is RegressorMixin.score
+        return type(model).score in (RegressorMixin.score, ScoresObserved.score)
     return isinstance(scorer, _Scorer) and scorer._response_method == "predict"
 
 

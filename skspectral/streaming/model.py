@@ -86,11 +86,11 @@ class Model:
     y_ndim: int
 
     @classmethod
-    def make(cls, state, criterion, fit_intercept):
+    def make(cls, state, criterion, fit_intercept, by_bound):
         """Return the model that follows from what was seen."""
         statistics, r = state.statistics, state.features.rank
         spectrum, rotated = statistics.decompose(fit_intercept), statistics.rotate(fit_intercept)
-        if criterion.name == "evidence":
+        if by_bound and criterion.name == "evidence":
             criterion = certain_evidence(statistics.missed)
         tuned = tune(rotated, criterion, state.features.bounds)
         coef = spectrum.coefficients(rotated, tuned.noise_ratio)
@@ -119,7 +119,7 @@ class Model:
     def _latent_variance(self, X):
         prior, basis = self.features.prior(X), np.ones((len(X), len(self.QPhi)))
         geometry = self.spectrum.project(self.QPhi, self.R_inv, self.features(X), prior, basis)
-        return self.tuned.predictive_variance(*geometry)
+        return self.tuned.honest(self.tuned.predictive_variance(*geometry))
 
     def _in_slabs(self, function, X):
         columns = np.concatenate([function(X[i : i + SLAB]) for i in range(0, max(len(X), 1), SLAB)])

@@ -8,12 +8,14 @@ import numpy as np
 
 from ..linalg.moments import FeatureSpectrum
 from ..linalg.rotated import Rotated
-from ..linalg.rows import RowCounts, Rows
+from ..linalg.rows import RowCounts, Rows, check_target_size
 from ..support.types import FloatArray
 
 __all__ = ["FeatureStatistics"]
 
 _EPS = np.finfo(np.float64).eps
+# Up to how many rows the rounding of sums does not grow.
+_EXACT_ROWS = 2**16
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class FeatureStatistics:
             Z -= left
             mean = mean + left
         Z *= rows.sqrt_weight
+        check_target_size(_sizes(Z))
         return cls(
             rows.counts.n_rows,
             rows.counts.half_log_weight,
@@ -122,16 +125,17 @@ class FeatureStatistics:
                 f"those of {other.n_features} and {other.n_outputs}. Use the same landmarks and targets."
             )
         total = self.weight + other.weight
-        if total == 0:
-            return self
+        if other.weight == 0 or self.weight == 0:
+            return self if other.weight == 0 else other
         share = other.weight / total
-        d = other.mean - self.mean
+        d = np.sqrt(self.weight * share) * (other.mean - self.mean)
+        check_target_size(_sizes(d))
         return FeatureStatistics(
             self.n_rows + other.n_rows,
             self.half_log_weight + other.half_log_weight,
             total,
-            self.mean + share * d,
-            self.scatter + other.scatter + (self.weight * share) * np.outer(d, d),
+            self.mean + share * (other.mean - self.mean),
+            self.scatter + other.scatter + np.outer(d, d),
             self.n_features,
             self.missed + other.missed,
         )
@@ -155,14 +159,13 @@ class FeatureStatistics:
         """Return the eigenvalues of the (centred) Phi Phi', O(r^3), whatever the number of rows."""
         counts = self.counts(fit_intercept)
         mean_part = counts.n_mean * self.weight * float((self.mean[: self.n_features] ** 2).sum())
-        # eigh errs by r eps; sums of n terms by about root(n) eps
-        error = 8.0 * _EPS * max(self.n_features, np.sqrt(self.n_rows))
-        return FeatureSpectrum.from_moments(self._moments(fit_intercept)[0], counts, mean_part, error)
+        return FeatureSpectrum.from_moments(self._moments(fit_intercept)[0], counts, mean_part, self._error)
 
     def rotate(self, fit_intercept: bool = True) -> Rotated:
         """Return the targets in the eigenbasis, for any criterion that does not look at single rows."""
         spectrum, PhiY = self.decompose(fit_intercept), self._moments(fit_intercept)[1]
         n_free, (scale, varies) = max(spectrum.counts.n_free, 1), self.target_scale(fit_intercept)
+        check_target_size(scale[varies])
         PhiZ = np.divide(PhiY, scale, out=np.zeros_like(PhiY), where=varies)
         return spectrum.rotate(PhiZ, np.where(varies, n_free, 0.0), scale)
 
@@ -173,16 +176,28 @@ class FeatureStatistics:
         varies = scale > self._negligible
         return np.where(varies, scale, 1.0), varies
 
+    @property
+    def _error(self):
+        """Relative rounding of sums over rows: slabs are exact to a few eps, and many of them add up."""
+        return 8.0 * _EPS * max(1.0, np.sqrt(self.n_rows / _EXACT_ROWS))
+
     def _moments(self, fit_intercept):
         """Return Phi'P Phi, Phi'P Y and the squared lengths of P Y."""
         r, scatter = self.n_features, self.scatter
         if not fit_intercept:
-            scatter = scatter + self.weight * np.outer(self.mean, self.mean)
+            around = np.sqrt(self.weight) * self.mean
+            check_target_size(_sizes(around))
+            scatter = scatter + np.outer(around, around)
         return scatter[:r, :r], scatter[:r, r:], np.diag(scatter)[r:]
 
     @cached_property
     def _negligible(self):
         """Size below which what is left of an output is rounding."""
         squares = np.diag(self.scatter)[self.n_features :] / (self.weight or 1.0)
-        size = np.sqrt(squares + self.mean[self.n_features :] ** 2)
+        size = np.hypot(np.sqrt(squares), self.mean[self.n_features :])
         return size * _EPS * max(32.0, np.sqrt(self.n_rows))
+
+
+def _sizes(Z):
+    """Return the sizes whose squares must be numbers; what is close to 0 may be 0."""
+    return np.maximum(np.abs(Z), 1.0)

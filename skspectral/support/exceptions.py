@@ -11,7 +11,9 @@ __all__ = [
     "IndefiniteKernelWarning",
     "KernelBoundWarning",
     "LowRankWarning",
+    "NoiseResolutionWarning",
     "RankDeficientBasisWarning",
+    "UndeterminedVarianceWarning",
     "warn_user",
 ]
 
@@ -47,8 +49,16 @@ class DegenerateCriterionWarning(UserWarning):
     """The tuning criterion has no minimum and was stopped at the smallest resolvable noise."""
 
 
+class NoiseResolutionWarning(UserWarning):
+    """What the kernel leaves unexplained is too little to be told from the rounding of its matrix."""
+
+
 class RankDeficientBasisWarning(UserWarning):
     """Some mean functions cannot be told apart on the given rows; the shortest solution is used."""
+
+
+class UndeterminedVarianceWarning(UserWarning):
+    """The data do not determine a variance, so that a spread is infinite."""
 
 
 class KernelBoundWarning(ConvergenceWarning):

@@ -1,0 +1,167 @@
+"""The smallest noise that can be found: where rounding ends the search, and what is said there."""
+
+import numpy as np
+import pytest
+import reference
+from problems import smooth
+from sklearn.gaussian_process.kernels import RBF
+
+from skspectral import (
+    NoiseResolutionWarning,
+    SpectralGPRegressor,
+    SpectralKernelRidge,
+    Spectrum,
+    StreamingSpectralRegressor,
+)
+from skspectral.kernels.gram import make_gram
+from skspectral.linalg.factor_terms import FactorTerms
+from skspectral.linalg.factors import pivoted_cholesky
+from skspectral.linalg.resolvent import Resolvent
+from skspectral.linalg.rows import Rows
+
+EPS = np.finfo(float).eps
+
+
+def nearly_exact(n, noise, seed=0):
+    """Return a smooth function of one input with very little noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, (n, 1))
+    return X, 0.55 * np.sin(2 * X[:, 0]) + noise * rng.normal(size=n)
+
+
+def in_span(n, noise):
+    """Return landmarks and values of a function that their kernel functions span, with a little noise."""
+    rng = np.random.default_rng(0)
+    Z, X, kernel = np.linspace(-3, 3, 12)[:, None], rng.uniform(-3, 3, (n, 1)), RBF(1.5)
+    f = kernel(X, Z) @ np.linalg.solve(kernel(Z) + 1e-10 * np.eye(12), np.sin(2 * Z[:, 0]))
+    return Z, X, f + noise * rng.normal(size=n)
+
+
+def stream(n, noise):
+    Z, X, y = in_span(n, noise)
+    return StreamingSpectralRegressor(RBF(1.5), landmarks=Z, optimizer=None).fit(X, y)
+
+
+def process(n, noise, **parameters):
+    return SpectralGPRegressor(RBF(1.0), optimizer=None, **parameters).fit(*nearly_exact(n, noise))
+
+
+@pytest.mark.parametrize(
+    ("model", "noise", "n"),
+    [
+        (stream, 1e-5, 10_000),
+        (stream, 1e-6, 10_000),
+        (lambda n, noise: process(n, noise, method="low_rank", rank=25), 1e-5, 3000),
+        (lambda n, noise: process(n, noise, method="exact"), 1e-6, 400),
+    ],
+    ids=["stream", "stream, less", "low rank", "exact"],
+)
+def test_little_noise_is_found(model, noise, n):
+    fitted = model(n, noise)
+    assert fitted.tuning_[0].status == "interior"
+    assert np.sqrt(fitted.noise_variance_) == pytest.approx(noise, rel=0.1)
+
+
+def test_no_fixed_variances_are_better_than_the_tuned_ones():
+    gp = process(400, 1e-6, method="exact")
+    signal = np.geomspace(1e-3, 1e3, 61) * gp.signal_variance_
+    assert gp.log_evidence_at(1e-12, signal).max() <= gp.log_marginal_likelihood_value_
+    assert np.sqrt(gp.signal_variance_) > 0.3
+
+
+@pytest.mark.parametrize(
+    ("model", "noise"),
+    [
+        (lambda n, noise: process(n, noise, method="exact"), 5e-8),
+        (lambda n, noise: stream(25 * n, noise), 1e-7),
+    ],
+    ids=["exact", "stream"],
+)
+def test_less_noise_than_rounding_resolves_is_told(model, noise):
+    with pytest.warns(NoiseResolutionWarning, match="method='low_rank' with a rank"):
+        fitted = model(400, noise)
+    assert fitted.tuning_[0].status == "resolution"
+
+
+def test_a_ridge_warns_too():
+    X, y = nearly_exact(400, 5e-8)
+    with pytest.warns(NoiseResolutionWarning):
+        ridge = SpectralKernelRidge(gamma=0.5).fit(X, y)
+    assert ridge.tuning_[0].status == "resolution"
+
+
+def test_values_that_a_stream_explains_to_rounding_are_free_of_noise():
+    for n in (300, 1000, 10_000):
+        fitted = stream(n, 0.0)
+        assert fitted.tuning_[0].status == "noise_free"
+        assert np.sqrt(fitted.noise_variance_) < 2e-7
+
+
+def test_repeated_values_are_free_of_noise():
+    X, y = smooth(0, n=15)
+    ridge = SpectralKernelRidge(gamma=0.5).fit(np.tile(X, (2, 1)), np.tile(y, 2))
+    assert ridge.tuning_[0].status == "noise_free"
+
+
+def test_eigenvalues_are_exact_to_the_resolution():
+    """Against the same matrix in more digits, by singular values of its exact factor."""
+    rng = np.random.default_rng(0)
+    Phi = rng.normal(size=(60, 20)) * np.geomspace(1.0, 1e-9, 20)
+    exact, squared = Spectrum.from_factor(Phi), Spectrum.from_gram(Phi @ Phi.T)
+    expected = np.append(np.zeros(40), exact.s)
+    assert len(exact.s) == 20
+    assert np.abs(squared.s - expected).max() <= squared.resolution
+    assert squared.resolution < 20 * EPS * squared.s[-1]
+    assert exact.resolution < 1e-10 * squared.resolution
+
+
+def test_noise_is_resolved_by_the_share_that_a_factor_spans():
+    X, _ = smooth(0, n=200)
+    K = reference.rbf(X)
+    L = np.linalg.cholesky(K[:10, :10])
+    Phi = np.linalg.solve(L, K[:10]).T
+    low, dense = Spectrum.from_factor(Phi, is_exact=False), Spectrum.from_gram(Phi @ Phi.T)
+    assert low.noise_resolution == pytest.approx(10 / 200 * low.resolution)
+    assert dense.noise_resolution == dense.resolution
+
+
+def test_eigenvectors_of_a_constant_kernel_are_orthogonal_to_the_mean():
+    K = 1.0 + 1e-15 * np.random.default_rng(0).normal(size=(50, 50))
+    spectrum = Spectrum.from_gram(0.5 * (K + K.T), np.ones((50, 1)))
+    assert np.abs(spectrum.U.sum(axis=0)).max() < 1e-12
+
+
+def test_a_kernel_matrix_of_rounding_alone_has_a_range_of_ratios():
+    X = 1e6 + 1e-9 * np.random.default_rng(0).normal(size=(30, 2))
+    y = np.arange(30.0)
+    ridge = SpectralKernelRidge(kernel="poly", degree=4, method="exact").fit(X, y)
+    assert np.allclose(ridge.predict(X), y.mean())
+
+
+def test_coefficients_beyond_the_largest_number_are_refused():
+    X, y = smooth(0, n=30)
+    with pytest.raises(ValueError, match="beyond the largest number"):
+        SpectralKernelRidge(kernel="linear").fit(1e-150 * X, 1e30 * y)
+
+
+def test_a_residual_that_rounding_takes_to_nothing_stays_positive():
+    """A = sum e v of values that the features explain to the last digit, from Gram matrices."""
+    X, _ = smooth(0, n=40)
+    gram = make_gram(RBF(1.0))
+    factor = pivoted_cholesky(gram, X, rank=5)
+    for seed in range(20):
+        Z = factor.Phi @ np.random.default_rng(seed).normal(size=(5, 1))
+        rows = Rows.make(40)
+        terms = FactorTerms(factor, rows, rows.standardise(Z)[0])
+        assert terms.at(1e-250)[0] > 0
+
+
+def test_the_slope_of_the_evidence_is_a_number_at_noise_ratios_of_any_size():
+    X, y = smooth(0, n=12)
+    rows = Rows.make(12, np.ones((12, 1)))
+    Z = rows.standardise(y[:, None])[0][:, 0]
+    small, large = (
+        Resolvent.from_gram(unit * reference.rbf(X), rows, 0.1 * unit).evidence_terms(Z)[:2]
+        for unit in (1.0, 1e200)
+    )
+    assert large == pytest.approx(small, rel=1e-10)
