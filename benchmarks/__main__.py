@@ -9,6 +9,7 @@ from . import (
     bench_ordinary_scale,
     bench_outputs,
     bench_scale,
+    bench_sparse,
     bench_speed,
 )
 
@@ -20,6 +21,7 @@ BENCHMARKS = (
     bench_scale,
     bench_ordinary_scale,
     bench_classes,
+    bench_sparse,
 )
 
 for benchmark in BENCHMARKS:

@@ -68,6 +68,9 @@ from .models.correlation_methods import OutputCorrelations
 from .models.gaussian_process import SpectralGPRegressor
 from .models.generalized import GeneralizedGPRegressor
 from .models.kernel_ridge import SpectralKernelRidge
+from .models.laplacian import LaplacianProcessRegressor
+from .models.relevance import RelevanceVectorRegressor
+from .models.relevance_classifier import RelevanceVectorClassifier
 from .search import KernelSearchCV
 from .streaming import FeatureStatistics, StreamingSpectralRegressor
 from .support.exceptions import (
@@ -97,11 +100,14 @@ __all__ = [
     "KernelBoundWarning",
     "KernelSearchCV",
     "KernelSearchDisplay",
+    "LaplacianProcessRegressor",
     "LowRankWarning",
     "NoiseResolutionWarning",
     "OutputCorrelations",
     "PredictionBandDisplay",
     "RankDeficientBasisWarning",
+    "RelevanceVectorClassifier",
+    "RelevanceVectorRegressor",
     "SpectralGPClassifier",
     "SpectralGPRegressor",
     "SpectralKernelRidge",

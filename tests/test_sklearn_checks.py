@@ -10,7 +10,14 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skspectral import SpectralGPRegressor, SpectralKernelRidge, StreamingSpectralRegressor
+from skspectral import (
+    LaplacianProcessRegressor,
+    RelevanceVectorClassifier,
+    RelevanceVectorRegressor,
+    SpectralGPRegressor,
+    SpectralKernelRidge,
+    StreamingSpectralRegressor,
+)
 
 CRITERIA = ["evidence", "gcv", "loo", "loo_lpd", "posterior"]
 ROUTES = [
@@ -49,6 +56,12 @@ LEARNING = [
     SpectralGPRegressor(method="low_rank", selection="greedy"),
     SpectralGPRegressor(ConstantKernel() * Matern(nu=1.5) + WhiteKernel(), criterion="loo"),
     SpectralGPRegressor(outputs="correlated"),
+]
+SPARSE = [
+    RelevanceVectorRegressor(),
+    RelevanceVectorRegressor("sigmoid", fit_intercept=False),
+    RelevanceVectorClassifier(),
+    LaplacianProcessRegressor(),
 ]
 
 
@@ -117,7 +130,7 @@ def test_estimator_checks(estimator, check):
 
 
 @pytest.mark.slow
-@parametrize_with_checks(LEARNING, expected_failed_checks=expected_failures)
+@parametrize_with_checks(LEARNING + SPARSE, expected_failed_checks=expected_failures)
 def test_estimator_checks_of_estimators_that_learn_their_kernel(estimator, check):
     check(estimator)
 

@@ -37,6 +37,8 @@ class PredictionBandDisplay(Display):
         Leave-one-out predictions at the data.
     coverage : float
         Nominal coverage of the bands.
+    used : ndarray of shape (r,) or None
+        Inputs whose kernel functions the model uses, where it uses only some: relevance vectors.
     x_name, y_name : str
         Labels.
     ax_, figure_ : matplotlib Axes and Figure
@@ -65,6 +67,7 @@ class PredictionBandDisplay(Display):
     coverage: float = 0.95
     x_name: str = "x"
     y_name: str = "y"
+    used: np.ndarray | None = None
 
     @classmethod
     def from_estimator(
@@ -120,7 +123,9 @@ class PredictionBandDisplay(Display):
                 raise ValueError(
                     "show_loo=True needs the training rows: leave out X and y, or pass those of fit."
                 )
-        return cls(grid, mean, *bands, X, y, loo, coverage, x_name, y_name).plot(ax=ax)
+        return cls(grid, mean, *bands, X, y, loo, coverage, x_name, y_name, _used(model, estimator)).plot(
+            ax=ax
+        )
 
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw mean, bands and points.
@@ -147,11 +152,27 @@ class PredictionBandDisplay(Display):
         ax.plot(self.grid, self.mean, color=COLORS[0], label="mean")
         if self.y is not None:
             ax.plot(self.X, self.y, ".", color=BLACK, ms=4, alpha=0.7, label="data")
+        if self.used is not None:
+            foot = np.full(len(self.used), 0.02)
+            ax.plot(
+                self.used,
+                foot,
+                "^",
+                transform=ax.get_xaxis_transform(),
+                color=COLORS[1],
+                label=f"{len(self.used)} functions",
+            )
         if self.loo is not None:
             ax.plot(self.X, self.loo, "x", color=COLORS[1], ms=4, label="leave-one-out prediction")
         ax.set(xlabel=self.x_name, ylabel=self.y_name, xlim=self.grid[[0, -1]])
         ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
         return self
+
+
+def _used(model, estimator):
+    """Return the inputs of the functions that a sparse model uses, None for others and behind a Pipeline."""
+    vectors = getattr(model, "relevance_vectors_", getattr(model, "support_vectors_", None))
+    return None if vectors is None or model is not estimator else np.asarray(vectors, dtype=np.float64)[:, 0]
 
 
 def _name(values, default):

@@ -12,5 +12,9 @@ averaging    predictions averaged over the variances
 observations targets under any likelihood, as functions of latent values
 modes        the mode of latent values by Newton's method
 approximate  normal posteriors of latent functions, their evidence and its gradient
+sparse       relevance vectors: one prior variance for each function
+candidates   the same among more functions than are kept
+sparse_classes  the same for two classes, on working targets
+absolute     least absolute deviations as a linear program
 ============ ====================================================================================
 """

@@ -31,6 +31,7 @@ sets        `SetKernel`, `object_rows`
 set_means   `SetMean`
 categories  `Overlap`
 gram        one set of verbs for every kind of kernel: square, cross, columns, block, diagonal
+gammas      matrices for many gamma from the same distances
 parts       a kernel as signal variance * core + white noise
 ==========  =====================================================================================
 """

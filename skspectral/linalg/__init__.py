@@ -16,5 +16,8 @@ factor_terms    the evidence and its derivatives from a factor
 curved          K beside the curvature of a likelihood: (W^-1 + K)^-1, from K or from a factor
 softmax_curved  the same where the classes of a softmax are coupled
 constants       unpenalised constants beside them
+active          few functions with a prior variance each, and what they leave for others
+dictionary      kernel functions as columns on the rows
+unpenalised     uncertainty of least squares coefficients
 ==============  =============================================================================
 """

@@ -14,6 +14,8 @@ __all__ = ["RowCounts", "Rows", "add_outer", "check_kernel_values", "check_targe
 _EPS = np.finfo(np.float64).eps
 # Its square is a number, with some room above.
 _LARGEST_SCALE = 1e152
+# What is left of a column outside the mean space, relative to its length, when it was inside.
+_VANISHED = 1e-10
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,26 @@ class Rows:
     def rounding(self, Y):
         """Return the size of what rounding may leave of targets outside the mean space, (m,)."""
         return _rounding(self.sqrt_weight * Y)
+
+    def unit_columns(self, K):
+        """Return columns weighted, outside the mean space and of unit length, and their lengths before.
+
+        Both are 0 where nothing but rounding is left.
+        """
+        K = self.sqrt_weight * K
+        largest = np.abs(K).max(axis=0, initial=0.0)
+        K /= np.where(largest > 0, largest, 1.0)  # squares neither overflow nor vanish
+        before = np.sqrt(np.einsum("ij,ij->j", K, K))
+        for _ in range(2):
+            K -= self.Q @ (self.Q.T @ K)
+        length = np.sqrt(np.einsum("ij,ij->j", K, K))
+        kept = length > _VANISHED * before
+        K *= np.where(kept, 1.0 / np.where(kept, length, 1.0), 0.0)
+        return K, np.where(kept, length * largest, 0.0)
+
+    def levels(self, K):
+        """Return coefficients of the mean functions in columns K, (functions, k): means, for a constant."""
+        return self.R_inv @ (self.Q.T @ (self.sqrt_weight * K))
 
     def unweighted_sensitivity(self, G):
         """Return W^1/2 G W^1/2 in place: the derivative by K, given that by W^1/2 K W^1/2."""

@@ -19,7 +19,6 @@ from ..decomposition.data import Data
 from ..decomposition.decompose import Problem, decompose
 from ..decomposition.plan import Plan, Route
 from ..inference.solution import solve_fixed, warn_of_vanished_noise
-from ..kernels.gram import HISTOGRAM_NAMES, PAIRWISE_NAMES, make_gram
 from ..support.atomic import all_or_nothing
 from ..support.exceptions import LowRankWarning, warn_user
 from ..support.progress import Progress
@@ -32,6 +31,7 @@ from ..support.validation import (
     with_holes,
     without_holes,
 )
+from .by_name import ByKernelName
 from .fitted import Fitted
 from .parts import fit_parts
 from .penalties import HeldOut, means_at_penalties
@@ -42,7 +42,9 @@ from .variance_methods import VarianceMethods
 __all__ = ["SpectralKernelRidge"]
 
 
-class SpectralKernelRidge(HasSiblings, VarianceMethods, MultiOutputMixin, ScoresObserved, BaseEstimator):
+class SpectralKernelRidge(
+    HasSiblings, VarianceMethods, ByKernelName, MultiOutputMixin, ScoresObserved, BaseEstimator
+):
     """Kernel ridge regression that tunes its penalty exactly, for every output, from one decomposition.
 
     The model is that of :class:`sklearn.kernel_ridge.KernelRidge` with an unpenalised intercept:
@@ -168,11 +170,7 @@ class SpectralKernelRidge(HasSiblings, VarianceMethods, MultiOutputMixin, Scores
 
     _parameter_constraints: dict = {
         "alpha": [StrOptions({"auto"}), Real, "array-like"],
-        "kernel": [StrOptions(set(PAIRWISE_NAMES) | {"precomputed"}), callable],
-        "gamma": [Interval(Real, 0, None, closed="left"), None],
-        "degree": [Interval(Real, 0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "kernel_params": [dict, None],
+        **ByKernelName._parameter_constraints,
         "criterion": [StrOptions(set(CRITERIA))],
         "fit_intercept": ["boolean"],
         "alpha_per_target": ["boolean"],
@@ -329,33 +327,6 @@ class SpectralKernelRidge(HasSiblings, VarianceMethods, MultiOutputMixin, Scores
         return isinstance(self.alpha, str)
 
     @property
-    def _is_precomputed(self):
-        return isinstance(self.kernel, str) and self.kernel == "precomputed"
-
-    @property
-    def _input_rules(self):
-        if self._is_precomputed:
-            return {"dtype": [np.float64, np.float32]}
-        return {
-            "dtype": np.float64,
-            "accept_sparse": ("csr", "csc") if self._takes_sparse else False,
-            "accept_large_sparse": self.kernel != "laplacian",  # its sparse loop has 32-bit indices
-        }
-
-    @property
-    def _takes_sparse(self):
-        return not (self._is_precomputed or self._is_of_histograms or isinstance(self.kernel, Kernel))
-
-    @property
-    def _is_of_histograms(self):
-        return isinstance(self.kernel, str) and self.kernel in HISTOGRAM_NAMES
-
-    @property
-    def _gram(self):
-        params = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        return make_gram(self.kernel, (self.kernel_params or {}) if callable(self.kernel) else params)
-
-    @property
     def _plan(self):
         exact = self.criterion != "evidence" or not self._is_auto or not self.alpha_per_target
         return Plan(self.method, self.rank, self.selection, must_be_exact=exact)
@@ -467,10 +438,3 @@ class SpectralKernelRidge(HasSiblings, VarianceMethods, MultiOutputMixin, Scores
         }
         vars(self).update(attributes)
         return self
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._takes_sparse
-        tags.input_tags.pairwise = self._is_precomputed
-        tags.input_tags.positive_only = self._is_of_histograms
-        return tags

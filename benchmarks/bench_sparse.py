@@ -1,0 +1,171 @@
+"""Do relevance vectors reach a larger evidence than other implementations, and at what cost?
+
+RelevanceVectorRegressor beside scikit-learn's ARDRegression on the columns of the kernel matrix, and fastrvm
+and sklearn-rvm where they are installed, with the same RBF kernel, no intercept and standardised targets. The
+evidence of each is that of its own prior variances and noise by the dense formula. Goals: evidence at least
+that of each peer, test RMSE at most 1.02 of the best, 20 times faster than ARDRegression.
+
+Run `python -m benchmarks.bench_sparse`, or with `--fast` for a smoke run; `--data DIR` adds concrete and
+energy from uci_concrete.csv and uci_energy.csv.
+"""
+
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from sklearn.linear_model import ARDRegression
+from sklearn.metrics.pairwise import rbf_kernel
+
+from skspectral import RelevanceVectorRegressor
+
+from . import harness
+
+RMSE_GOAL, SPEED_GOAL = 1.02, 20.0
+
+
+def main(argv=None):
+    """Fit, print, save."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    folder = Path(argv.pop(argv.index("--data") + 1)) if "--data" in argv else None
+    argv = [a for a in argv if a != "--data"]
+    options = harness.parse_arguments(__doc__, argv)
+    with harness.pinned(options.threads):
+        record = {"environment": harness.environment(options.threads), "fast": options.fast}
+        record["cases"] = [run(*problem) for problem in problems(options.fast, folder)]
+    report(record["cases"])
+    harness.save("sparse", record, draw(record["cases"]))
+
+
+def problems(fast, folder):
+    """Yield a name, training and test data and gamma."""
+    for n in (100,) if fast else (200, 1000):
+        rng = np.random.default_rng(n)
+        X = rng.uniform(-10, 10, (n + 1000, 1))
+        y = np.sinc(X[:, 0] / np.pi) + 0.1 * rng.normal(size=n + 1000)
+        yield f"sinc {n}", X[:n], y[:n], X[n:], y[n:], 1 / 9
+    for name in ("concrete", "energy") if folder else ():
+        table = np.loadtxt(folder / f"uci_{name}.csv", delimiter=",", skiprows=1)
+        table = table[np.random.default_rng(0).permutation(len(table))]
+        X, y, n = table[:, :8], table[:, 8], 200 if fast else int(0.8 * len(table))
+        X, y = (X - X[:n].mean(axis=0)) / X[:n].std(axis=0), (y - y[:n].mean()) / y[:n].std()
+        yield f"{name} {n}", X[:n], y[:n], X[n:], y[n:], 1 / 16
+
+
+def run(name, X, y, X_test, y_test, gamma):
+    """Return evidence, size, error and seconds of every implementation."""
+    K, K_test = rbf_kernel(X, gamma=gamma), rbf_kernel(X_test, X, gamma=gamma)
+    results = {}
+    for peer, fit in {
+        "skspectral": ours,
+        "ARDRegression": ard,
+        "fastrvm": fastrvm,
+        "sklearn-rvm": em,
+    }.items():
+        start = time.perf_counter()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                functions, variance, noise_var, coefficients = fit(X, y, K, gamma)
+        except (ImportError, AttributeError) as error:
+            print(f"Notice: {peer} is left out: {error}")
+            continue
+        error = y_test - K_test[:, functions] @ coefficients
+        results[peer] = {
+            "seconds": time.perf_counter() - start,
+            "log_evidence": log_evidence(K[:, functions], y, variance, noise_var),
+            "functions": len(functions),
+            "rmse": float(np.sqrt(np.mean(error**2))),
+        }
+    return {"name": name, "results": results}
+
+
+def log_evidence(Phi, y, variance, noise_var):
+    """Return log N(y; 0, Phi diag(variance) Phi' + noise_var I)."""
+    C = (Phi * variance) @ Phi.T + noise_var * np.eye(len(y))
+    value = np.linalg.slogdet(C)[1] + y @ np.linalg.solve(C, y) + len(y) * np.log(2 * np.pi)
+    return float(-0.5 * value)
+
+
+def ours(X, y, K, gamma):
+    """Fit ours."""
+    model = RelevanceVectorRegressor(gamma=gamma, fit_intercept=False).fit(X, y)
+    return model.relevance_, model.prior_variance_, model.noise_variance_, model.dual_coef_
+
+
+def ard(X, y, K, gamma):
+    """Fit scikit-learn's ARDRegression on the columns."""
+    model = ARDRegression(fit_intercept=False).fit(K, y)
+    kept = np.flatnonzero(model.lambda_ < model.threshold_lambda)
+    return kept, 1 / model.lambda_[kept], 1 / model.alpha_, model.coef_[kept]
+
+
+def fastrvm(X, y, K, gamma):
+    """Fit fastrvm; its precisions are those of unit columns over their squared lengths."""
+    from fastrvm import RVR
+
+    model = RVR(gamma=gamma).fit(X, y)
+    a = model.relevance_
+    length = np.linalg.norm(K[:, a], axis=0)
+    return a, 1 / (model.alpha_.ravel() * length**4), 1 / model.beta_, model.dual_coef_.ravel()
+
+
+def em(X, y, K, gamma):
+    """Fit sklearn-rvm."""
+    from sklearn_rvm import EMRVR
+
+    model = EMRVR(gamma=gamma)
+    model.fit(X, y)
+    return model.relevance_, 1 / np.ravel(model.alpha_), 1 / model.beta_, np.ravel(model.mu_)
+
+
+def report(cases):
+    """Print the table and the goals."""
+    header = ["problem", "fit", "log evidence", "functions", "RMSE", "seconds"]
+    rows = [
+        [
+            c["name"],
+            peer,
+            f"{r['log_evidence']:.2f}",
+            str(r["functions"]),
+            f"{r['rmse']:.4f}",
+            f"{r['seconds']:.2f}",
+        ]
+        for c in cases
+        for peer, r in c["results"].items()
+    ]
+    harness.print_table("Relevance vectors", header, rows)
+    for c in cases:
+        mine = c["results"]["skspectral"]
+        others = [r for peer, r in c["results"].items() if peer != "skspectral"]
+        behind = max(r["log_evidence"] for r in others) - mine["log_evidence"]
+        error = mine["rmse"] / min(r["rmse"] for r in others)
+        speed = c["results"]["ARDRegression"]["seconds"] / mine["seconds"]
+        print(
+            f"{c['name']}: evidence behind the best by {behind:.2f}, {harness.verdict(behind, 0.0)}; ", end=""
+        )
+        print(f"RMSE {error:.3f} of the best, {harness.verdict(error, RMSE_GOAL)}; ", end="")
+        print(f"{speed:.0f} times ARDRegression's speed, {harness.verdict(-speed, -SPEED_GOAL)}")
+
+
+def draw(cases):
+    """Return the figure: log evidence relative to ours."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for peer, marker in {"ARDRegression": "s", "fastrvm": "^", "sklearn-rvm": "o"}.items():
+        known = [(i, c["results"]) for i, c in enumerate(cases) if peer in c["results"]]
+        gap = [r[peer]["log_evidence"] - r["skspectral"]["log_evidence"] for _, r in known]
+        axes.plot([i for i, _ in known], gap, marker, label=peer)
+    axes.axhline(0.0, color="black", lw=0.8)
+    axes.set(
+        xticks=range(len(cases)), xticklabels=[c["name"] for c in cases], ylabel="log evidence less ours"
+    )
+    axes.legend()
+    return figure
+
+
+if __name__ == "__main__":
+    main()

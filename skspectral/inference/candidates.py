@@ -1,0 +1,143 @@
+"""Relevance vectors among more functions than are kept in memory.
+
+The evidence is maximised over a pool of functions. Then the columns of all others are made once, a block at
+a time; those that belong to the model join the pool, and so on until none does. The columns of n functions
+are made a few times, and memory is O(n) times the size of the pool.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from ..linalg.active import Active, FunctionValues
+from .sparse import Ascent, SparseFit, maximise
+
+__all__ = ["Expansion", "expand"]
+
+# Functions up to which all are in the pool; how many it starts with beyond; most that join at a time.
+_ALL, _FIRST, _JOIN = 1500, 600, 300
+# Functions whose columns are made at a time, and looks at all functions.
+_BLOCK, _LOOKS = 500, 20
+# Gain in -2 log evidence below which a function outside of the pool may stay there.
+_LITTLE = 0.3
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The functions that one target needs.
+
+    Attributes
+    ----------
+    functions : ndarray of shape (M,)
+        Positions in the dictionary.
+    lengths : ndarray of shape (M,)
+        Lengths of their columns: all else is about columns of length 1.
+    active : Active
+        The model on the rows, with these functions alone.
+    fit : SparseFit
+        How it was found.
+    """
+
+    functions: np.ndarray
+    lengths: np.ndarray
+    active: Active
+    fit: SparseFit
+
+    @property
+    def coefficients(self):
+        """Coefficients of the functions, (M,)."""
+        return self.active.coefficients() / self.lengths
+
+    @property
+    def covariance_root(self):
+        """A (M, M): the coefficients have covariance noise_var AA'."""
+        return self.active.covariance_root() / self.lengths[:, None]
+
+    @property
+    def prior_variance(self):
+        """Prior variances of the coefficients, (M,)."""
+        return self.fit.noise_var * self.active.d / self.lengths**2
+
+
+def expand(dictionary, Y, noise, *, tol=1e-6, max_iter=10_000, report=None):
+    """Return an `Expansion` for each column of Y.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        Functions.
+    Y : ndarray of shape (n, m)
+        Targets on the same rows: weighted, outside the mean space, of unit mean square.
+    noise : ProfiledNoise or KnownNoise
+        What is known of the noise.
+    tol, max_iter
+        As of `Ascent`.
+    report : callable, default=None
+        report(line) after every look at all functions.
+    """
+    total = len(dictionary)
+    pool = np.arange(total if total <= _ALL else _FIRST)
+    Phi, lengths = dictionary.columns(pool)
+    coarse = total > len(pool)
+    fits = [
+        maximise(values, noise, tol=tol, max_iter=max_iter, coarse=coarse)
+        for values in FunctionValues.on_rows(Phi, Y)
+    ]
+    expansions = _on_rows(Phi, lengths, pool, Y, fits)
+    if not coarse:
+        return expansions
+    ascend = partial(_rejoined, dictionary, Y, noise, tol, max_iter)
+    for look in range(_LOOKS):
+        joining = _joining(dictionary, expansions, noise, tol)
+        if report is not None:
+            sizes = ", ".join(str(len(e.functions)) for e in expansions)
+            report(f"look {look + 1} at {total} functions: {sizes} active, {len(joining)} to join")
+        if not len(joining):
+            break
+        expansions = ascend(expansions, joining, coarse=True)
+    expansions = ascend(expansions, joining, coarse=False)
+    return [_unfinished(e) for e in expansions] if len(joining) else expansions
+
+
+def _on_rows(Phi, lengths, pool, Y, fits):
+    """Return what each target needs, as models on the rows."""
+    expansions = []
+    for y, fit in zip(Y.T, fits, strict=True):
+        a = np.flatnonzero(fit.active.d)
+        active = Active(FunctionValues(Phi[:, a], y), fit.active.d[a])
+        expansions.append(Expansion(pool[a], lengths[a], active, fit))
+    return expansions
+
+
+def _joining(dictionary, expansions, noise, tol):
+    """Return the functions that belong to some model and are in none, those of the largest gain."""
+    gain = np.zeros(len(dictionary))
+    for start in range(0, len(dictionary), _BLOCK):
+        chosen = np.arange(start, min(start + _BLOCK, len(dictionary)))
+        K, _ = dictionary.columns(chosen)
+        for e in expansions:
+            outlook = noise.outlook(e.active, *e.active.of_others(K), e.active.rest, 0.0)
+            belongs = (outlook.relevance > 1.0 + tol) & (outlook.gain > _LITTLE)
+            gain[chosen] = np.maximum(gain[chosen], np.where(belongs, outlook.gain, 0.0))
+    for e in expansions:
+        gain[e.functions] = 0.0
+    return np.argsort(-gain, kind="stable")[: min(_JOIN, np.count_nonzero(gain))]
+
+
+def _rejoined(dictionary, Y, noise, tol, max_iter, expansions, joining, *, coarse):
+    """Return the models after more functions have joined their pool."""
+    pool = np.unique(np.concatenate([joining, *(e.functions for e in expansions)]))
+    Phi, lengths = dictionary.columns(pool)
+    fits = []
+    for values, e in zip(FunctionValues.on_rows(Phi, Y), expansions, strict=True):
+        d = np.zeros(len(pool))
+        d[np.searchsorted(pool, e.functions)] = e.active.d
+        fits.append(Ascent(Active(values, d), noise, tol, max_iter, coarse=coarse).run())
+    return _on_rows(Phi, lengths, pool, Y, fits)
+
+
+def _unfinished(expansion):
+    fit = expansion.fit
+    stopped = SparseFit(fit.active, fit.value, fit.noise_var, fit.n_steps, False)
+    return Expansion(expansion.functions, expansion.lengths, expansion.active, stopped)

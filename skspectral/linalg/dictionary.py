@@ -1,0 +1,56 @@
+"""Kernel functions at given centres, as columns of numbers on the rows."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .rows import Rows
+
+__all__ = ["Dictionary"]
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """The functions k(., x_j) of some rows x_j.
+
+    Columns are weighted, outside the mean space, and of unit length: what functions have in common with the
+    mean is the mean's, and the scale of a function is its prior variance's. The kernel need not be symmetric
+    or positive: any function will do.
+
+    Attributes
+    ----------
+    gram : gram object
+        The kernel: `cross` and `rows` (see `gram`).
+    X : array of n rows
+        Inputs, or the kernel matrix where it is given.
+    rows : Rows
+        Weights and mean functions.
+    centres : ndarray of shape (k,)
+        Indices of the rows whose functions are meant.
+    """
+
+    gram: object
+    X: np.ndarray
+    rows: Rows
+    centres: np.ndarray
+
+    def __len__(self):
+        return len(self.centres)
+
+    def inputs(self, chosen):
+        """Return the centres as `gram.cross` takes them."""
+        return self.gram.rows(self.X, self.centres[chosen])
+
+    def raw(self, chosen):
+        """Return columns as the kernel makes them, (n, len(chosen))."""
+        K = np.asarray(self.gram.cross(self.X, self.inputs(chosen)), np.float64)
+        if not np.isfinite(K).all():
+            raise ValueError(
+                "The kernel has values that are not finite. Scale the inputs, or use other parameters of the "
+                "kernel (for instance a smaller degree or gamma)."
+            )
+        return K
+
+    def columns(self, chosen):
+        """Return columns (n, len(chosen)) of unit length, and their lengths before; 0 where none is left."""
+        return self.rows.unit_columns(self.raw(chosen))

@@ -1,0 +1,386 @@
+"""Relevance vectors and Laplacian processes, beside dense definitions."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import reference
+from scipy import sparse
+from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF
+
+from skspectral import (
+    LaplacianProcessRegressor,
+    PredictionBandDisplay,
+    RelevanceVectorClassifier,
+    RelevanceVectorRegressor,
+)
+from skspectral.inference.absolute import least_absolute
+from skspectral.inference.candidates import expand
+from skspectral.inference.sparse import Ascent, KnownNoise, ProfiledNoise, maximise
+from skspectral.kernels.gram import PrecomputedGram
+from skspectral.linalg.active import Active, FunctionValues
+from skspectral.linalg.dictionary import Dictionary
+from skspectral.linalg.rows import Rows
+
+GAMMA = 1 / 9
+
+
+def sinc(n, seed=0, noise=0.1):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-10, 10, (n, 1))
+    return X, np.sinc(X[:, 0] / np.pi) + noise * rng.normal(size=n)
+
+
+def kernel(X, Z=None):
+    return np.exp(-GAMMA * (X - (X if Z is None else Z).T) ** 2)
+
+
+X, y = sinc(80)
+K = kernel(X)
+ONES = np.ones((80, 1))
+
+
+def restricted_inverse(C):
+    """C^-1 outside of a constant."""
+    C_inv = np.linalg.inv(C)
+    h = C_inv.sum(axis=0)
+    return C_inv - np.outer(h, h) / h.sum()
+
+
+@pytest.mark.parametrize("weight", [None, np.linspace(0.5, 2.0, 80)], ids=["plain", "weighted"])
+def test_every_function_is_where_it_belongs(weight):
+    model = RelevanceVectorRegressor(gamma=GAMMA).fit(X, y, weight)
+    a, v = model.relevance_, model.prior_variance_
+    prior = (K[:, a] * v) @ K[:, a].T
+    evidence = reference.reml(prior, y, ONES, model.noise_variance_, 1.0, weight)
+    assert model.log_marginal_likelihood_value_ == pytest.approx(evidence, abs=1e-8)
+    P = restricted_inverse(reference.covariance(prior, model.noise_variance_, 1.0, weight))
+    S, Q = np.einsum("ij,ij->j", K, P @ K), K.T @ P @ y
+    np.testing.assert_allclose(Q[a] ** 2, S[a], rtol=1e-6)
+    assert np.all(np.delete(Q**2 / S, a) < 1.0 + 1e-6)
+    noise = np.diag(np.ones(80) if weight is None else 1 / weight)
+    assert np.trace(P @ noise) == pytest.approx((P @ y) @ noise @ (P @ y), rel=1e-6)
+
+
+def test_predictions_are_those_of_the_dense_model():
+    model = RelevanceVectorRegressor(gamma=GAMMA).fit(X, y)
+    a, new = model.relevance_, np.array([[0.3], [9.0]])
+    prior, cross = (K[:, a] * model.prior_variance_) @ K[:, a].T, kernel(new, X[a]) * model.prior_variance_
+    P = restricted_inverse(prior + model.noise_variance_ * np.eye(80))
+    C_inv = np.linalg.inv(prior + model.noise_variance_ * np.eye(80))
+    k = cross @ K[:, a].T
+    constant = C_inv.sum(axis=0) @ y / C_inv.sum()
+    mean, std = model.predict(new, return_std=True, include_noise=False)
+    np.testing.assert_allclose(mean, constant + k @ P @ y, rtol=1e-8)
+    u = 1.0 - k @ C_inv.sum(axis=0)
+    variance = np.sum(cross * kernel(new, X[a]), axis=1) - np.sum(k @ C_inv * k, axis=1) + u**2 / C_inv.sum()
+    np.testing.assert_allclose(std**2, variance, rtol=1e-8)
+    observed = model.predict(new, return_std=True)[1]
+    np.testing.assert_allclose(observed**2, variance + model.noise_variance_, rtol=1e-8)
+
+
+def test_the_evidence_never_falls():
+    Phi = K / np.linalg.norm(K, axis=0)
+    trace = []
+    fit = maximise(FunctionValues(Phi, y), ProfiledNoise(80), trace=trace)
+    assert fit.converged
+    assert len(trace) > 10
+    assert np.diff(trace).max() < 1e-9 * abs(trace[-1])
+
+
+@pytest.mark.parametrize("noise", [ProfiledNoise(80), KnownNoise(0.02)], ids=["profiled", "known"])
+def test_derivatives_by_log_prior_variances(noise):
+    rng = np.random.default_rng(1)
+    values = FunctionValues((K / np.linalg.norm(K, axis=0))[:, ::9], y)
+    x = rng.normal(size=len(values))
+
+    def ascent(x):
+        return Ascent(Active(values, np.exp(x)), noise, 1e-6, 10)
+
+    h, eye = 1e-5, np.eye(len(x))
+    value = [(noise.value(ascent(x + h * e).active), noise.value(ascent(x - h * e).active)) for e in eye]
+    slopes = [(ascent(x + h * e).gradient(), ascent(x - h * e).gradient()) for e in eye]
+    here = ascent(x)
+    np.testing.assert_allclose(here.gradient(), [(p - m) / (2 * h) for p, m in value], rtol=1e-5, atol=1e-6)
+    H = [(p - m) / (2 * h) for p, m in slopes]
+    np.testing.assert_allclose(here._curvature(here.gradient()), H, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("noise", [ProfiledNoise(80), KnownNoise(0.02)], ids=["profiled", "known"])
+def test_the_best_prior_variance_of_one_function(noise):
+    values = FunctionValues(K / np.linalg.norm(K, axis=0), y)
+    d = np.zeros(80)
+    d[[3, 40]] = 5.0, 20.0
+    ascent = Ascent(Active(values, d), noise, 1e-6, 10)
+    others, members, start = (
+        ascent.outlook_of_others(),
+        ascent.outlook_of_members(),
+        noise.value(ascent.active),
+    )
+    for j, best, gain in [(20, others.d[20], others.gain[20]), (3, members.d[0], members.gain[0])]:
+
+        def value(d_j, j=j):
+            return noise.value(Active(values, np.where(np.arange(80) == j, d_j, d)))
+
+        assert value(best) == pytest.approx(start - gain, abs=1e-8)
+        assert all(value(best) <= value(best * f) + 1e-10 for f in (0.5, 0.99, 1.01, 2.0))
+
+
+def test_a_function_that_enters_is_as_if_computed_afresh():
+    values = FunctionValues(K / np.linalg.norm(K, axis=0), y)
+    active = Active(values, np.zeros(80))
+    for j in (5, 60, 6):
+        active.move(j, 100.0)
+    fresh = Active(values, active.d)
+    others = np.delete(np.arange(80), [5, 6, 60])
+    np.testing.assert_allclose(active.S[others], fresh.S[others], atol=1e-13)
+    np.testing.assert_allclose(active.Q, fresh.Q, atol=1e-12)
+    assert active.log_det == pytest.approx(fresh.log_det, rel=1e-12)
+    assert active.rest == pytest.approx(fresh.rest, rel=1e-12)
+
+
+def test_more_functions_than_are_kept(monkeypatch):
+    monkeypatch.setattr("skspectral.inference.candidates._ALL", 20)
+    monkeypatch.setattr("skspectral.inference.candidates._FIRST", 15)
+    monkeypatch.setattr("skspectral.inference.candidates._BLOCK", 30)
+    rows, lines = Rows.make(80, ONES), []
+    Z = rows.standardise(y[:, None])[0]
+    dictionary = Dictionary(PrecomputedGram(), K, rows, np.arange(80))
+    (few,) = expand(dictionary, Z, ProfiledNoise(79), report=lines.append)
+    assert few.fit.converged
+    assert few.functions.max() >= 15
+    assert lines[-1].endswith("0 to join")
+    outlook = ProfiledNoise(79).outlook(
+        few.active, *few.active.of_others(dictionary.columns(np.arange(80))[0]), few.active.rest, 0.0
+    )
+    assert np.delete(outlook.gain, few.functions).max() < 0.31
+
+
+def test_scale_shift_and_order():
+    model = RelevanceVectorRegressor(gamma=GAMMA).fit(X, y)
+    moved = RelevanceVectorRegressor(gamma=GAMMA).fit(X, 1e6 * y - 7e6)
+    np.testing.assert_allclose(moved.predict(X), 1e6 * model.predict(X) - 7e6, rtol=1e-6)
+    twice = RelevanceVectorRegressor(gamma=GAMMA).fit(X, y, np.full(80, 2.0))
+    np.testing.assert_allclose(twice.predict(X), model.predict(X), atol=1e-7)
+    assert twice.noise_variance_ == pytest.approx(2 * model.noise_variance_)
+    order = np.random.default_rng(0).permutation(80)
+    shuffled = RelevanceVectorRegressor(gamma=GAMMA).fit(X[order], y[order])
+    np.testing.assert_allclose(shuffled.predict(X), model.predict(X), atol=1e-6)
+
+
+def test_kinds_of_kernels_agree():
+    model = RelevanceVectorRegressor(gamma=GAMMA).fit(X, y)
+    given = RelevanceVectorRegressor("precomputed").fit(K, y)
+    np.testing.assert_allclose(given.predict(K), model.predict(X), atol=1e-5)
+    process = RelevanceVectorRegressor(RBF(np.sqrt(0.5 / GAMMA))).fit(X, y)
+    np.testing.assert_allclose(process.predict(X), model.predict(X), atol=1e-5)
+    thin = RelevanceVectorRegressor(gamma=GAMMA).fit(sparse.csr_array(X), y)
+    np.testing.assert_allclose(thin.predict(sparse.csr_array(X)), model.predict(X), atol=1e-5)
+    skewed = K.copy()
+    skewed[0, 1] = 0.2  # column 1 is a function like any other
+    assert RelevanceVectorRegressor("precomputed").fit(skewed, y).score(skewed, y) > 0.8
+
+
+def test_rows_of_weight_0_are_absent():
+    weight = np.ones(80)
+    weight[::3] = 0.0
+    kept = weight > 0
+    alone = RelevanceVectorRegressor("precomputed").fit(K[np.ix_(kept, kept)], y[kept])
+    model = RelevanceVectorRegressor("precomputed").fit(K, y, weight)
+    np.testing.assert_array_equal(model.relevance_, np.flatnonzero(kept)[alone.relevance_])
+    np.testing.assert_allclose(model.predict(K), alone.predict(K[:, kept]))
+
+
+def test_outputs_have_their_own_functions():
+    Y = np.column_stack([y, np.cos(X[:, 0] / 3)])
+    model = RelevanceVectorRegressor(gamma=GAMMA).fit(X, Y)
+    alone = RelevanceVectorRegressor(gamma=GAMMA).fit(X, y)
+    assert model.dual_coef_.shape == (len(model.relevance_), 2)
+    np.testing.assert_allclose(model.predict(X)[:, 0], alone.predict(X), atol=1e-5)
+    assert model.predict(X, return_std=True)[1].shape == (80, 2)
+
+
+def test_far_from_the_data_the_std_shrinks_unless_the_prior_is_included():
+    model = RelevanceVectorRegressor(gamma=GAMMA).fit(X, y)
+    far = np.array([[1000.0]])
+    bare = model.predict(far, return_std=True, include_noise=False)[1]
+    honest = model.predict(far, return_std=True, include_noise=False, include_prior=True)[1]
+    assert bare < 0.5 * np.sqrt(model.signal_variance_)
+    assert honest == pytest.approx(np.hypot(bare, np.sqrt(model.signal_variance_)))
+    near = np.array([[0.0]])
+    with_prior = model.predict(near, return_std=True, include_noise=False, include_prior=True)[1]
+    assert with_prior == pytest.approx(model.predict(near, return_std=True, include_noise=False)[1], rel=0.05)
+
+
+@pytest.mark.slow
+def test_intervals_hold_what_they_promise():
+    inside = []
+    for seed in range(20):
+        rows, targets = sinc(100, seed)
+        new, observed = sinc(500, 1000 + seed)
+        lower, upper = RelevanceVectorRegressor(gamma=GAMMA).fit(rows, targets).predict_interval(new)
+        inside.append(np.mean((lower < observed) & (observed < upper)))
+    assert 0.93 < np.mean(inside) < 0.97
+
+
+def test_gamma_of_the_largest_evidence():
+    model = RelevanceVectorRegressor(gamma="auto").fit(X, y)
+    for gamma in (model.gamma_ / 4, model.gamma_ * 4):
+        other = RelevanceVectorRegressor(gamma=gamma).fit(X, y)
+        assert model.log_marginal_likelihood_value_ > other.log_marginal_likelihood_value_
+    with pytest.raises(ValueError, match=r"gamma='auto' is known for .*got kernel='sigmoid'"):
+        RelevanceVectorRegressor("sigmoid", gamma="auto").fit(X, y)
+
+
+@pytest.mark.parametrize("make", [RelevanceVectorRegressor, LaplacianProcessRegressor])
+def test_extremes(make):
+    constant = make().fit(X, np.full(80, 3.0))
+    np.testing.assert_allclose(constant.predict(X[:3], return_std=True)[0], 3.0)
+    assert make().fit(X[:1], [2.0]).predict(X[:1]) == pytest.approx(2.0)
+    for factor in (1e-150, 1e150):
+        mean, std = make(gamma=GAMMA).fit(X, factor * y).predict(X, return_std=True)
+        assert np.isfinite(mean).all()
+        assert np.isfinite(std).all()
+    smooth = make(gamma=GAMMA).fit(X, K[:, 3])
+    assert smooth.score(X, K[:, 3]) > 0.999
+    twins = make(gamma=GAMMA).fit(np.vstack([X, X]), np.concatenate([y, y]))
+    assert np.isfinite(twins.predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    "make", [RelevanceVectorRegressor, RelevanceVectorClassifier, LaplacianProcessRegressor]
+)
+def test_a_given_matrix_must_be_square(make):
+    with pytest.raises(ValueError, match=r"square matrix.*got shape \(80, 5\)"):
+        make("precomputed").fit(K[:, :5], y > 0)
+
+
+def test_what_cannot_be_done_is_said():
+    with pytest.warns(ConvergenceWarning, match="Increase max_iter or tol"):
+        RelevanceVectorRegressor(gamma=GAMMA, max_iter=3).fit(X, y)
+    with pytest.raises(ValueError, match="include_prior=True needs the kernel"):
+        RelevanceVectorRegressor("precomputed").fit(K, y).predict(K, True, include_prior=True)
+    with pytest.raises(ValueError, match="values that are not finite"):
+        RelevanceVectorRegressor("polynomial", degree=400).fit(1e3 * X, y)
+    with pytest.raises(ValueError, match="at least two classes, got one class"):
+        RelevanceVectorClassifier().fit(X, np.zeros(80))
+
+
+# -- Laplacian processes
+
+
+def test_the_lasso_is_optimal_and_its_error_bars_are_those_of_least_squares():
+    model = LaplacianProcessRegressor(gamma=GAMMA).fit(X, y)
+    centred = K - K.mean(axis=0)
+    lengths = np.linalg.norm(centred, axis=0)
+    a = model.support_
+    residual = y - model.predict(X)
+    slope = centred.T @ residual / lengths
+    penalty = model.noise_variance_ / model.prior_scale_
+    np.testing.assert_allclose(slope[a], penalty * np.sign(model.dual_coef_), rtol=0.02)
+    assert np.abs(slope).max() < 1.02 * penalty
+    std = model.predict(X, return_std=True)[1]
+    leverage = np.einsum("ij,ji->i", centred[:, a], np.linalg.pinv(centred[:, a])) + 1 / 80
+    np.testing.assert_allclose(std**2, model.noise_variance_ * (1 + leverage), rtol=1e-6)
+
+
+def test_the_bound_is_below_the_evidence_of_one_function():
+    from scipy.integrate import quad
+
+    from skspectral.models.laplacian import _judged
+
+    phi, target = K[:, :1] / np.linalg.norm(K[:, 0]), 3.0 * K[:, 0] + y
+    penalty = 0.3
+    theta = np.array([phi[:, 0] @ target - penalty])
+    choice = _judged(phi, target, penalty, theta, 80)
+    v = choice.noise_var
+
+    def joint(t):
+        r = target - phi[:, 0] * t
+        return np.exp(-0.5 * r @ r / v - penalty * abs(t) / v) / np.exp(-0.5 * best @ best / v)
+
+    best = target - phi[:, 0] * theta[0]
+    width = np.sqrt(v)
+    area = quad(joint, theta[0] - 12 * width, theta[0] + 12 * width)[0]
+    exact = np.log(area * penalty / (2 * v)) - 40 * np.log(2 * np.pi * v) - 0.5 * best @ best / v
+    assert choice.log_evidence <= exact + 1e-9
+    assert choice.log_evidence == pytest.approx(exact, abs=0.5)
+
+
+@pytest.mark.parametrize("settings", [{"tuning": "cv"}, {"noise": "laplace"}, {"kernel": "sigmoid"}])
+def test_other_laplacian_processes_fit(settings):
+    rows, targets = sinc(60)
+    model = LaplacianProcessRegressor(**{"gamma": GAMMA, **settings}).fit(rows, targets)
+    assert model.score(rows, targets) > 0.7
+    assert len(model.support_) < 50
+
+
+def test_absolute_deviations_do_not_follow_outliers():
+    rows, targets = sinc(60)
+    targets[::10] += 5.0
+    truth = np.sinc(rows[:, 0] / np.pi)
+    errors = [
+        np.mean(
+            (LaplacianProcessRegressor(gamma=GAMMA, noise=noise).fit(rows, targets).predict(rows) - truth)
+            ** 2
+        )
+        for noise in ("laplace", "normal")
+    ]
+    assert errors[0] < 0.2 * errors[1]
+
+
+def test_the_linear_program_is_optimal():
+    rng = np.random.default_rng(0)
+    Phi, target, basis = rng.normal(size=(30, 5)), rng.normal(size=30), np.ones((30, 1))
+
+    def cost(theta, beta):
+        return np.abs(target - Phi @ theta - basis @ beta).sum() + 2.0 * np.abs(theta).sum()
+
+    theta, beta = least_absolute(Phi, target, 2.0, basis)
+    least = cost(theta, beta)
+    moves = rng.normal(size=(200, 6)) * 0.1
+    assert all(cost(theta + m[:5], beta + m[5:]) >= least - 1e-9 for m in moves)
+
+
+# -- classes
+
+
+def test_two_classes_are_those_of_the_mode():
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(120, 2))
+    labels = np.where(rng.uniform(size=120) < expit(3 * rows[:, 0] * rows[:, 1]), "b", "a")
+    model = RelevanceVectorClassifier(gamma=0.5).fit(rows, labels)
+    Phi = np.exp(-0.5 * ((rows[:, None] - model.relevance_vectors_) ** 2).sum(axis=2))
+    f = Phi @ model.dual_coef_[:, 0] + model.intercept_
+    np.testing.assert_allclose(model.decision_function(rows), f, atol=1e-10)
+    slope = (labels == "b") - expit(f)
+    assert abs(slope.sum()) < 1e-6  # the constant has no prior
+    variance = model.dual_coef_[:, 0] / (Phi.T @ slope)  # theta = v phi'(y - p) at the mode
+    assert np.all(variance > 0)
+    W = expit(f) * expit(-f)
+    P = restricted_inverse(np.diag(1 / W) + (Phi * variance) @ Phi.T)
+    S, Q = np.einsum("ij,ij->j", Phi, P @ Phi), Phi.T @ P @ (f + slope / W)
+    np.testing.assert_allclose(Q**2, S, rtol=1e-4)
+    np.testing.assert_array_equal(model.predict(rows) == "b", f > 0)
+    assert model.score(rows, labels) > 0.7
+
+
+def test_three_classes():
+    rng = np.random.default_rng(3)
+    labels = np.repeat([0, 1, 2], 40)
+    rows = rng.normal(size=(120, 2)) + 3.0 * np.column_stack([labels == 1, labels == 2])
+    model = RelevanceVectorClassifier().fit(rows, labels)
+    P = model.predict_proba(rows)
+    assert P.shape == (120, 3)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    assert model.score(rows, labels) > 0.9
+    assert len(model.relevance_) < 30
+
+
+def test_the_band_marks_relevance_vectors():
+    for model in (RelevanceVectorRegressor(gamma=GAMMA), LaplacianProcessRegressor(gamma=GAMMA)):
+        display = PredictionBandDisplay.from_estimator(model.fit(X, y), X, y)
+        used = model.relevance_ if hasattr(model, "relevance_") else model.support_
+        np.testing.assert_array_equal(np.sort(display.used), np.sort(X[used, 0]))
+        plt.close(display.figure_)
