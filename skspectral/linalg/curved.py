@@ -219,27 +219,40 @@ class DenseCurved:
     def _half(self, cross):
         return _solve(self.L, (cross * self.root).T[self.order])
 
-    def sensitivity(self, left, right):
-        """Return the `Sensitivity` of G = (l r' + r l')/2 - R/2."""
+    def matrix(self):
+        """Return R itself, (n, n), in an array of its own."""
         R = self.inverse * self.root
         R *= self.root[:, None]
-        return dense_sensitivity(self.prior, left, right, R)
+        return R
+
+    def sensitivity(self, left, right):
+        """Return the `Sensitivity` of G = (l r' + r l')/2 - R/2."""
+        return dense_sensitivity(self.prior, left, right, self.matrix())
 
 
 class FactorCurved:
-    """R = W - W Phi A^-1 Phi'W with A = I + Phi'W Phi, O(n r^2).
+    """R = W - W Phi A^-1 Phi'W with A = I + Phi'W Phi, O(n r^2); O(n^2 r) where W is a matrix.
 
     Parameters
     ----------
     prior : FactorPrior
         The prior.
-    W : ndarray of shape (n,)
-        Curvatures.
+    W : ndarray of shape (n,) or (n, n)
+        Curvatures; a symmetric matrix where the likelihood couples the rows.
+
+    Raises
+    ------
+    IndefiniteKernelError
+        If A is not positive definite.
     """
 
     def __init__(self, prior, W):
         self.prior, self.W = prior, W
-        self.L = lower_cholesky(np.eye(prior.Phi.shape[1]) + prior.Phi.T @ (W[:, None] * prior.Phi))
+        A = prior.Phi.T @ self._W_times(prior.Phi)
+        self.L = lower_cholesky(np.eye(len(A)) + 0.5 * (A + A.T))
+
+    def _W_times(self, V):
+        return self.W[:, None] * V if self.W.ndim == 1 else self.W @ V
 
     @property
     def log_det(self):
@@ -248,9 +261,8 @@ class FactorCurved:
 
     def times(self, V):
         """Return R V, (n, m)."""
-        WV = self.W[:, None] * V
-        inner = _solve(self.L, _solve(self.L, self.prior.Phi.T @ WV), trans="T")
-        return WV - self.W[:, None] * (self.prior.Phi @ inner)
+        inner = _solve(self.L, _solve(self.L, self.prior.Phi.T @ self._W_times(V)), trans="T")
+        return self._W_times(V - self.prior.Phi @ inner)
 
     @cached_property
     def half(self):
@@ -260,6 +272,10 @@ class FactorCurved:
     def variances(self):
         """Return diag(Phi A^-1 Phi')."""
         return np.einsum("ri,ri->i", self.half, self.half)
+
+    def covariance(self):
+        """Return V itself, (n, n)."""
+        return self.half.T @ self.half
 
     def explained(self, cross):
         """Return what the rows explain of scale |phi|^2 for each row phi of features."""
@@ -273,7 +289,7 @@ class FactorCurved:
 
     def sensitivity(self, left, right):
         """Return the `Sensitivity` of G = (l r' + r l')/2 - R/2; R Phi = W Phi A^-1."""
-        R_Phi = self.W[:, None] * _solve(self.L, self.half, trans="T").T
+        R_Phi = self._W_times(_solve(self.L, self.half, trans="T").T)
         return self.prior.sensitivity(left, right, R_Phi)
 
 

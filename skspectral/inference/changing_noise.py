@@ -1,0 +1,280 @@
+"""Noise whose size changes with the inputs: the posterior of its logarithm, the mean integrated out.
+
+    y_i ~ N(mu(x_i), exp(2 l(x_i))/w_i),   mu ~ N(0, K_mu),   l ~ N(0, K_l), each with an unpenalised constant.
+
+Given l, the mean is a weighted Gaussian process: with D = diag exp(2 l)/w, P = (K_mu + D)^-1 outside the
+constant and a = P y,
+
+    log p(y|l) = -1/2 log|K_mu + D| - 1/2 log 1'(K_mu + D)^-1 1 - 1/2 y'a - (n - 1)/2 log 2 pi
+    d/dl_i     = D_i a_i^2 - D_i P_ii = r_i/D_i - 1,    r_i = (y_i - m_i)^2 + v_i,
+
+m and v the posterior mean and variance of mu at the rows. So the most probable l is where the alternation
+ends that fits mu with weights exp(-2 l) and then l to log r (Cawley & Talbot II-G have r_i without v_i, which
+makes the noise too small). It is found by Newton's method of `modes` with
+
+    -d^2 log p/(dl_i dl_j) = 2 (D_i P_ii - D_i a_i^2) [i = j] - 2 D_i P_ij^2 D_j + 4 D_i a_i P_ij a_j D_j,
+
+whose expectation over y is W = 2 D_i P_ij^2 D_j. W is never indefinite; it takes the place of the curvature
+far from the mode and in the evidence of `approximate`. With V the posterior covariance of l,
+M_ij = D_i V_ij D_j P_ij and z = V t for V at the curvature above,
+
+    t_i        = -2 sum_j V_ij W_ij + 4 D_i (P M P)_ii           (how log|I + K_l W| and log T move with l)
+    dL/dK_mu   = 1/2 a a' - 1/2 P + 2 P M P + P diag(z D) P - [P (z D a) a' + a (P (z D a))'],
+
+and dL/dK_l has the form that it has for any likelihood.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ..linalg.constants import ConstantTerms
+from ..support.exceptions import IndefiniteKernelError
+from .approximate import Approximation
+from .modes import Mode, find_mode
+
+__all__ = ["ChangingNoise", "NoiseApproximation", "WeightedMean", "changing_noise"]
+
+# Beyond this, exp(-+2 l) times kernel values would leave the range of numbers.
+_LARGEST_LOG = 250.0
+_ONE, _NONE = np.ones((1, 1)), np.ones((1, 0))
+
+
+class WeightedMean:
+    """The posterior of the mean where the noise of every row is known.
+
+    Parameters
+    ----------
+    prior : DensePrior
+        K_mu.
+    y, D : ndarray of shape (n,)
+        Targets and noise variances.
+    has_constant : bool
+        Whether the mean has an unpenalised constant.
+
+    Raises
+    ------
+    IndefiniteKernelError
+        If K_mu + D is not positive definite.
+    """
+
+    def __init__(self, prior, y, D, has_constant):
+        self.prior, self.y, self.D = prior, y, D
+        self.curved = prior.curved(1.0 / D)
+        self.constants = ConstantTerms(prior, self.curved, _ONE if has_constant else _NONE)
+
+    @cached_property
+    def P(self):
+        """(K_mu + D)^-1 outside the constant, (n, n)."""
+        P = self.curved.matrix()
+        left, right = self.constants.halves()
+        return P - 2.0 * left @ right.T
+
+    @cached_property
+    def a(self):
+        """P y."""
+        R_y = self.curved.times(self.y[:, None])
+        for one in self.constants.RJ:
+            R_y -= one * (one[:, 0] @ self.y) / one.sum()
+        return R_y[:, 0]
+
+    @property
+    def log_density(self):
+        """log p(y|l)."""
+        n_free = len(self.y) - len(self.constants.RJ)
+        log_dets = self.curved.log_det + np.log(self.D).sum() + self._log_det_of_constant
+        return -0.5 * float(log_dets + self.y @ self.a + n_free * np.log(2.0 * np.pi))
+
+    @property
+    def _log_det_of_constant(self):
+        return self.constants.log_det if len(self.constants.RJ) else 0.0
+
+    @property
+    def intercept(self):
+        """The constant: what y - K a - D a is in every row."""
+        ones = self.constants.RJ
+        return float(ones[0, :, 0] @ self.y / ones[0].sum()) if len(ones) else 0.0
+
+    def approximation(self):
+        """Return the posterior as an `Approximation`, which here is exact, for predictions."""
+        A = self.a[:, None]
+        mode = Mode(A, self.prior.times(A), np.array([self.intercept]), self.log_density, 0, 1, True)
+        return Approximation(self.prior, None, mode, self.curved, self.constants, mode.psi, False)
+
+    def leave_one_out(self):
+        """Return means and variances (n,) of every observation from all the others, given the noise.
+
+        y_i - a_i/P_ii and 1/P_ii, which is infinite where the other rows do not determine the constant.
+        """
+        diagonal = np.diag(self.P)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            variance = np.where(diagonal > 0, 1.0 / diagonal, np.inf)
+            return self.y - np.where(diagonal > 0, self.a / diagonal, 0.0), variance
+
+
+class ChangingNoise:
+    """Targets as the log noise sees them: `Observations` of one latent function that couple the rows.
+
+    Parameters
+    ----------
+    mean : object
+        What is learned of the mean, in the place of a likelihood: `is_log_concave`, `has_units` and
+        `gradient(G)`.
+    prior : DensePrior
+        K_mu.
+    y, weight : ndarray of shape (n,)
+        Targets and relative precisions.
+    has_constant : bool
+        Whether the mean has an unpenalised constant.
+    resolution : float, default=0
+        Is added to all r_i: squares of differences that targets do not resolve. Without it noise-free targets
+        have no most probable noise.
+    """
+
+    H = _ONE
+
+    def __init__(self, mean, prior, y, weight, has_constant, resolution=0.0):
+        self.likelihood, self.prior, self.y, self.weight = mean, prior, y, weight
+        self.has_constant, self.resolution = has_constant, resolution
+        self._last = (None, None)
+
+    def __len__(self):
+        return len(self.y)
+
+    def mean_at(self, F):
+        """Return the `WeightedMean` at log noise F (n, 1); the last one is kept."""
+        if self._last[0] is None or not np.array_equal(self._last[0], F):
+            D = np.exp(2.0 * np.clip(F[:, 0], -_LARGEST_LOG, _LARGEST_LOG)) / self.weight
+            self._last = F, WeightedMean(self.prior, self.y, D, self.has_constant)
+        return self._last[1]
+
+    def starting_constants(self):
+        """Return the log of the spread of the targets: all is noise."""
+        rows = self.y - self.y.mean() if self.has_constant else self.y
+        return np.array([0.5 * np.log(np.mean(self.weight * rows**2) + max(self.resolution, 1e-300))])
+
+    def log_density(self, F):
+        """Return log p(y|l); minus infinity where it is beyond all numbers."""
+        try:
+            return self.mean_at(F).log_density - 0.5 * self._unresolved(F).sum()
+        except IndefiniteKernelError:
+            return -np.inf
+
+    def first(self, F):
+        """Return the derivatives by F, (n, 1)."""
+        mean = self.mean_at(F)
+        return (mean.D * (mean.a**2 - np.diag(mean.P)) + self._unresolved(F))[:, None]
+
+    def curvature(self, F):
+        """Return the second derivatives of -log p, (n, n)."""
+        mean = self.mean_at(F)
+        Da = mean.D * mean.a
+        H = 4.0 * (Da[:, None] * mean.P * Da) - self._coupled(mean)
+        H.flat[:: len(H) + 1] += 2.0 * (mean.D * np.diag(mean.P) - mean.a * Da + self._unresolved(F))
+        return H
+
+    def expected_curvature(self, F):
+        """Return W, (n, n)."""
+        W = self._coupled(self.mean_at(F))
+        W.flat[:: len(W) + 1] += 2.0 * self._unresolved(F)
+        return W
+
+    def curved(self, prior, F):
+        """Return R at the curvature of -log p."""
+        return prior.curved(self.curvature(F))
+
+    def step_curved(self, prior, F):
+        """Return R at W, which is nowhere negative."""
+        return prior.curved(self.expected_curvature(F))
+
+    def curvature_times(self, F, V):
+        """Return the curvature of -log p times V."""
+        return self.curvature(F) @ V
+
+    def tilt(self, F, V):
+        """Return t (n, 1) and P M P (n, n) for the posterior covariance V (n, n)."""
+        mean = self.mean_at(F)
+        PMP = mean.P @ (mean.D[:, None] * V * mean.D * mean.P) @ mean.P
+        t = -2.0 * (V * self._coupled(mean)).sum(axis=1) + 4.0 * mean.D * np.diag(PMP)
+        return (t + 2.0 * np.diag(V) * self._unresolved(F))[:, None], PMP
+
+    def by_mean(self, F, PMP, z):
+        """Return dL/dK_mu, (n, n)."""
+        mean = self.mean_at(F)
+        zD = z[:, 0] * mean.D
+        left = 0.25 * mean.a - mean.P @ (zD * mean.a)
+        G = np.outer(left, mean.a)
+        return G + G.T - 0.5 * mean.P + 2.0 * PMP + (mean.P * zD) @ mean.P
+
+    def _coupled(self, mean):
+        return 2.0 * (mean.D[:, None] * mean.P**2 * mean.D)
+
+    def _unresolved(self, F):
+        return self.resolution * np.exp(-2.0 * np.clip(F[:, 0], -_LARGEST_LOG, _LARGEST_LOG))
+
+
+@dataclass(frozen=True)
+class NoiseApproximation(Approximation):
+    """The normal posterior of the log noise, at the expected curvature."""
+
+    @property
+    def weighted_mean(self):
+        """The `WeightedMean` at the most probable noise."""
+        return self.observations.mean_at(self.mode.F)
+
+    def likelihood_gradient(self):
+        """Return the derivatives of L by the parameters of the mean."""
+        G = self.observations.by_mean(self.mode.F, self._tilts[1], self._V_tilt)
+        return self.observations.likelihood.gradient(G, self.observations.prior)
+
+    @cached_property
+    def _tilts(self):
+        V = self.curved.covariance()
+        for u in self.constants.U:
+            V += u @ self.constants.solve(u.T[None])[0]
+        return self.observations.tilt(self.mode.F, V)
+
+    @property
+    def _tilt(self):
+        """t, (n, 1)."""
+        return self._tilts[0]
+
+    @cached_property
+    def _V_tilt(self):
+        """z = V t, (n, 1), V at the curvature by which the mode moves."""
+        try:
+            curved = self.observations.curved(self.prior, self.mode.F)
+            terms = ConstantTerms(self.prior, curved, self.constants.H)
+        except IndefiniteKernelError:  # no strict maximum: the expected curvature stands in
+            curved, terms = self.curved, self.constants
+        t = self._tilt
+        return self.prior.times(t - curved.times(self.prior.times(t))) + terms.times(t)
+
+
+def changing_noise(prior, observations, *, has_constant=True, integrated=True, start=None, max_iter=100):
+    """Return the `NoiseApproximation` of the log noise.
+
+    Parameters
+    ----------
+    prior : FactorPrior
+        K_l.
+    observations : ChangingNoise
+        Targets, and what the mean is.
+    has_constant, integrated, max_iter
+        As in `approximate.laplace`.
+    start : NoiseApproximation, default=None
+        Of a similar problem on the same rows; its mode and a constant noise are tried, and the better is kept.
+    """
+    begins = [None] if start is None else [start.mode, None]
+    modes = [
+        find_mode(prior, observations, has_constant=has_constant, start=begin, max_iter=max_iter)
+        for begin in begins
+    ]
+    mode = max(modes, key=lambda mode: mode.psi)
+    curved = observations.step_curved(prior, mode.F)
+    constants = ConstantTerms(prior, curved, observations.H if has_constant else _NONE)
+    mode = replace(mode, n_iter=sum(each.n_iter for each in modes))
+    return NoiseApproximation(
+        prior, observations, mode, curved, constants, mode.psi, moves=True, integrated=integrated
+    )
