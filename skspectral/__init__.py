@@ -67,6 +67,7 @@ from .models.classifier import SpectralGPClassifier
 from .models.correlation_methods import OutputCorrelations
 from .models.gaussian_process import SpectralGPRegressor
 from .models.generalized import GeneralizedGPRegressor
+from .models.heteroscedastic import HeteroscedasticGPRegressor
 from .models.kernel_ridge import SpectralKernelRidge
 from .models.laplacian import LaplacianProcessRegressor
 from .models.relevance import RelevanceVectorRegressor
@@ -95,6 +96,7 @@ __all__ = [
     "EvidenceSurfaceDisplay",
     "FeatureStatistics",
     "GeneralizedGPRegressor",
+    "HeteroscedasticGPRegressor",
     "IndefiniteKernelError",
     "IndefiniteKernelWarning",
     "KernelBoundWarning",

@@ -28,13 +28,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.special import ndtr
 
+from ..likelihoods.quadrature import invert, normal_rule
 from ..linalg.constants import ConstantTerms
 from ..support.exceptions import IndefiniteKernelError
 from .approximate import Approximation
 from .modes import Mode, find_mode
 
-__all__ = ["ChangingNoise", "NoiseApproximation", "WeightedMean", "changing_noise"]
+__all__ = ["ChangingNoise", "NoiseApproximation", "WeightedMean", "changing_noise", "interval_over_noise"]
 
 # Beyond this, exp(-+2 l) times kernel values would leave the range of numbers.
 _LARGEST_LOG = 250.0
@@ -278,3 +280,28 @@ def changing_noise(prior, observations, *, has_constant=True, integrated=True, s
     return NoiseApproximation(
         prior, observations, mode, curved, constants, mode.psi, moves=True, integrated=integrated
     )
+
+
+def interval_over_noise(mean, var, log_mean, log_var, coverage):
+    """Return the ends (n,) of intervals of new observations with equal tails.
+
+    The distribution is that of the mean plus a noise of uncertain size: E Phi((y - mean)/(var + exp 2 l)^1/2)
+    over l ~ N(log_mean, log_var), inverted by bisection.
+
+    Parameters
+    ----------
+    mean, var, log_mean, log_var : ndarray of shape (n,)
+        Means and variances of the mean and of the log noise.
+    coverage : float
+        Between 0 and 1.
+    """
+    log_sd = np.sqrt(log_var)
+
+    def tail(half):
+        return normal_rule().average(
+            lambda h, v, m, s, z: ndtr(h / np.sqrt(v + np.exp(2.0 * (m + s * z)))), half, var, log_mean, log_sd
+        )
+
+    typical = np.sqrt(var + np.exp(2.0 * log_mean))
+    half = invert(tail, np.full(len(mean), 0.5 * (1.0 + coverage)), np.zeros(len(mean)), typical)
+    return mean - half, mean + half

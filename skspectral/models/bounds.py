@@ -5,7 +5,7 @@ import numpy as np
 from ..kernels.parts import parameters_at_bounds
 from ..support.exceptions import KernelBoundWarning, warn_user
 
-__all__ = ["warn_at_bounds", "warn_at_latent_bounds"]
+__all__ = ["warn_at_bounds", "warn_at_kernel_bounds", "warn_at_latent_bounds"]
 
 
 def warn_at_bounds(kernel, solution, bounds, *, are_ours):
@@ -26,6 +26,18 @@ def warn_at_bounds(kernel, solution, bounds, *, are_ours):
     """
     stuck = [] if isinstance(kernel, str) else parameters_at_bounds(kernel)
     sentences = _about_inputs(stuck) + _about_parameters(stuck, are_ours) + _about_variances(solution, bounds)
+    if sentences:
+        warn_user(" ".join(sentences), KernelBoundWarning)
+
+
+def warn_at_kernel_bounds(kernels):
+    """Warn likewise of kernels alone, given as (learned kernel, are_ours) pairs."""
+    stuck = [(parameters_at_bounds(kernel), are_ours) for kernel, are_ours in kernels]
+    sentences = [
+        sentence
+        for names, are_ours in stuck
+        for sentence in _about_inputs(names) + _about_parameters(names, are_ours)
+    ]
     if sentences:
         warn_user(" ".join(sentences), KernelBoundWarning)
 

@@ -29,7 +29,7 @@ from ..support.shapes import as_columns
 from ..support.types import Method, Objects, RandomState
 from .bounds import warn_at_latent_bounds
 
-__all__ = ["LatentFitted", "LatentProcess"]
+__all__ = ["LatentFitted", "LatentProcess", "starting_point"]
 
 # Bounds of a signal variance for which the kernel names none.
 _SIGNAL_BOUNDS = (1e-5, 1e5)
@@ -137,23 +137,8 @@ class LatentProcess(BaseEstimator):
         return {"dtype": np.float64} if vectors else {"dtype": None, "ensure_2d": False}
 
     def _starting_point(self, X, weight, unit=1.0):
-        """Return the core kernel, and start and bounds of the signal variance, in units of the targets.
-
-        White noise in the kernel is noise of the latent function: it stays in the core, and with it the
-        constant, so that nothing is learned that the kernel does not name.
-        """
-        if self._is_precomputed:
-            return self.kernel, 1.0, _SIGNAL_BOUNDS
-        if self.kernel is None:
-            return default_kernel(X, weight), 1.0, _SIGNAL_BOUNDS
-        names = getattr(self, "feature_names_in_", None)
-        kernel = clone(self.kernel) if names is None else resolve_columns(self.kernel, names)
-        parts = split_kernel(kernel)
-        if parts.noise_start is not None:
-            return kernel, 1.0 / unit**2, (1.0 / unit**2,) * 2
-        if parts.signal_start is None:
-            return parts.core, 1.0, _SIGNAL_BOUNDS
-        return parts.core, parts.signal_start / unit**2, tuple(b / unit**2 for b in parts.signal_bounds)
+        """Return the core kernel, and start and bounds of the signal variance, in units of the targets."""
+        return starting_point(self.kernel, getattr(self, "feature_names_in_", None), X, weight, unit)
 
     def _task(
         self, X, y, weight, likelihood, *, approximate=laplace, n_classes=None, integrated=True, unit=1.0
@@ -201,8 +186,11 @@ class LatentProcess(BaseEstimator):
             random_state=self.random_state,
             report=_step_printer(Progress(type(self).__name__, self.verbose)) if self.verbose else None,
         )
-        warn_at_latent_bounds(task, learned.variables, are_ours=self.kernel is None)
+        self._warn_of_bounds(task, learned.variables)
         return learned.fit, learned.n_evaluations
+
+    def _warn_of_bounds(self, task, variables):
+        warn_at_latent_bounds(task, variables, are_ours=self.kernel is None)
 
     def _latent_attributes(self, fitted, n_evaluations):
         """Return the fitted attributes that all of them have."""
@@ -293,6 +281,36 @@ class LatentProcess(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._is_precomputed
         return tags
+
+
+def starting_point(kernel, names, X, weight, unit=1.0):
+    """Return the core of a kernel, and start and bounds of its signal variance, in units of the targets.
+
+    White noise in the kernel is noise of the latent function: it stays in the core, and with it the constant,
+    so that nothing is learned that the kernel does not name.
+
+    Parameters
+    ----------
+    kernel : Kernel, "precomputed" or None
+        As the user gave it.
+    names : ndarray of str or None
+        Names of the columns of X.
+    X, weight : ndarray
+        Inputs and weights, for the default kernel.
+    unit : float, default=1
+        Of the targets.
+    """
+    if isinstance(kernel, str):
+        return kernel, 1.0, _SIGNAL_BOUNDS
+    if kernel is None:
+        return default_kernel(X, weight), 1.0, _SIGNAL_BOUNDS
+    kernel = clone(kernel) if names is None else resolve_columns(kernel, names)
+    parts = split_kernel(kernel)
+    if parts.noise_start is not None:
+        return kernel, 1.0 / unit**2, (1.0 / unit**2,) * 2
+    if parts.signal_start is None:
+        return parts.core, 1.0, _SIGNAL_BOUNDS
+    return parts.core, parts.signal_start / unit**2, tuple(b / unit**2 for b in parts.signal_bounds)
 
 
 def _names(task):
