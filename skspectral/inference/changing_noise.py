@@ -268,11 +268,13 @@ def changing_noise(prior, observations, *, has_constant=True, integrated=True, s
     start : NoiseApproximation, default=None
         Of a similar problem on the same rows; its mode and a constant noise are tried, and the better is kept.
     """
-    begins = [None] if start is None else [start.mode, None]
-    modes = [
-        find_mode(prior, observations, has_constant=has_constant, start=begin, max_iter=max_iter)
-        for begin in begins
-    ]
+    settings = {"has_constant": has_constant, "max_iter": max_iter}
+    modes = [find_mode(prior, observations, **settings)]
+    if start is not None:
+        try:
+            modes.append(find_mode(prior, observations, start=start.mode, **settings))
+        except IndefiniteKernelError:  # beyond all numbers: the other prior leads far away from that mode
+            pass
     mode = max(modes, key=lambda mode: mode.psi)
     curved = observations.step_curved(prior, mode.F)
     constants = ConstantTerms(prior, curved, observations.H if has_constant else _NONE)

@@ -20,6 +20,7 @@ __all__ = ["MeanProcess", "NoiseTask"]
 _TAU = 1e-9
 # Squared differences, in squared units of the targets, that these are not taken to resolve.
 RESOLUTION = 1e-10
+_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,10 @@ class MeanProcess:
         return replace(self, kernel=self.kernel.clone_with_theta(theta[first:]), signal_var=signal)
 
     def prior(self):
-        """Return K_mu at the rows."""
-        return DensePrior(make_gram(self.kernel).square(self.X), self.signal_var)
+        """Return K_mu at the rows, with what rounding needs on its diagonal where there is hardly any noise."""
+        K = make_gram(self.kernel).square(self.X)
+        K.flat[:: len(K) + 1] += len(K) * _EPS * np.diag(K).max()
+        return DensePrior(K, self.signal_var)
 
     def gradient(self, G, prior):
         """Return the derivatives by theta from those by K_mu, (n, n)."""

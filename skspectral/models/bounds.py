@@ -30,14 +30,10 @@ def warn_at_bounds(kernel, solution, bounds, *, are_ours):
         warn_user(" ".join(sentences), KernelBoundWarning)
 
 
-def warn_at_kernel_bounds(kernels):
-    """Warn likewise of kernels alone, given as (learned kernel, are_ours) pairs."""
-    stuck = [(parameters_at_bounds(kernel), are_ours) for kernel, are_ours in kernels]
-    sentences = [
-        sentence
-        for names, are_ours in stuck
-        for sentence in _about_inputs(names) + _about_parameters(names, are_ours)
-    ]
+def warn_at_kernel_bounds(kernel, *, are_ours):
+    """Warn likewise of the parameters of a kernel alone."""
+    stuck = parameters_at_bounds(kernel)
+    sentences = _about_inputs(stuck) + _about_parameters(stuck, are_ours)
     if sentences:
         warn_user(" ".join(sentences), KernelBoundWarning)
 

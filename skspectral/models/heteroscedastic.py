@@ -31,8 +31,6 @@ __all__ = ["HeteroscedasticGPRegressor"]
 
 # Square arrays that live at once while the evidence and its gradient are made.
 _SQUARES = 10
-# Signal variance of the log noise, at most, of which it is said that the noise is constant.
-_NO_CHANGE = 1e-4
 
 
 class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
@@ -71,7 +69,8 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
     kernel_ : Kernel
         The learned kernel of the mean, without its signal variance.
     noise_kernel_ : Kernel
-        The learned kernel of the log noise, without its signal variance.
+        The learned kernel of the log noise, without its signal variance. Where the noise is constant, its
+        parameters or its signal variance end at a bound, and mean nothing.
     signal_variance_ : float
         The learned signal variance of the mean.
     noise_signal_variance_ : float
@@ -209,11 +208,8 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
         )
 
     def _warn_of_bounds(self, task, variables):
-        """Tell of kernel parameters at a bound; those of the noise only if it changes at all."""
-        point = task.point(variables)
-        changes = point.signal_var > _NO_CHANGE
-        noise = [(task.kernel_at(point.theta), self.noise_kernel is None)] * changes
-        warn_at_kernel_bounds([(point.likelihood.kernel, self.kernel is None), *noise])
+        """Tell of the mean's kernel alone: a noise kernel at a bound says that the noise is constant."""
+        warn_at_kernel_bounds(task.point(variables).likelihood.kernel, are_ours=self.kernel is None)
 
     @property
     def _ranks_by(self):
