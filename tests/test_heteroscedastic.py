@@ -210,7 +210,10 @@ def test_weights_are_relative_precisions_and_zero_means_absent():
     close(b.predict_noise_std(X), 2.0 * a.predict_noise_std(X), 1e-7)
     close(b.loo_predict(True)[1], a.loo_predict(True)[1], 1e-7)
     weight[::5] = 0.0
-    absent, without = clone(model).fit(X, y, weight), clone(model).fit(X[weight > 0], y[weight > 0], weight[weight > 0])
+    absent, without = (
+        clone(model).fit(X, y, weight),
+        clone(model).fit(X[weight > 0], y[weight > 0], weight[weight > 0]),
+    )
     close(absent.predict(X), without.predict(X), 1e-12)
 
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.gaussian_process.kernels import Matern
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skspectral import GeneralizedGPRegressor, SpectralGPClassifier
+from skspectral import GeneralizedGPRegressor, HeteroscedasticGPRegressor, SpectralGPClassifier
 
 LATENT = [
     SpectralGPClassifier(),

@@ -24,7 +24,7 @@ M_ij = D_i V_ij D_j P_ij and z = V t for V at the curvature above,
 and dL/dK_l has the form that it has for any likelihood.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -265,20 +265,13 @@ def changing_noise(prior, observations, *, has_constant=True, integrated=True, s
         Targets, and what the mean is.
     has_constant, integrated, max_iter
         As in `approximate.laplace`.
-    start : NoiseApproximation, default=None
-        Of a similar problem on the same rows; its mode and a constant noise are tried, and the better is kept.
+    start : object, default=None
+        Not used: steps start where all is noise. There may be several modes, and so the one that is found
+        depends on the kernels alone, not on the way to them.
     """
-    settings = {"has_constant": has_constant, "max_iter": max_iter}
-    modes = [find_mode(prior, observations, **settings)]
-    if start is not None:
-        try:
-            modes.append(find_mode(prior, observations, start=start.mode, **settings))
-        except IndefiniteKernelError:  # beyond all numbers: the other prior leads far away from that mode
-            pass
-    mode = max(modes, key=lambda mode: mode.psi)
+    mode = find_mode(prior, observations, has_constant=has_constant, max_iter=max_iter)
     curved = observations.step_curved(prior, mode.F)
     constants = ConstantTerms(prior, curved, observations.H if has_constant else _NONE)
-    mode = replace(mode, n_iter=sum(each.n_iter for each in modes))
     return NoiseApproximation(
         prior, observations, mode, curved, constants, mode.psi, moves=True, integrated=integrated
     )
@@ -301,7 +294,11 @@ def interval_over_noise(mean, var, log_mean, log_var, coverage):
 
     def tail(half):
         return normal_rule().average(
-            lambda h, v, m, s, z: ndtr(h / np.sqrt(v + np.exp(2.0 * (m + s * z)))), half, var, log_mean, log_sd
+            lambda h, v, m, s, z: ndtr(h / np.sqrt(v + np.exp(2.0 * (m + s * z)))),
+            half,
+            var,
+            log_mean,
+            log_sd,
         )
 
     typical = np.sqrt(var + np.exp(2.0 * log_mean))

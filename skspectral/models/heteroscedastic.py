@@ -82,6 +82,8 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
     log_marginal_likelihood_value_ : float
         Approximate log evidence. Constants are integrated out, flat priors and the factor (2 pi)^1/2 of that
         of the log noise left out.
+    noise_rank_ : int
+        Number of kernel functions that the log noise is made of: the rank of its kernel matrix to rounding.
     n_iter_ : int
         Newton steps to the most probable noise.
     n_evaluations_ : int
@@ -192,6 +194,7 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
                 "noise_signal_variance_": fit.point.signal_var,
                 "intercept_": float(scale.restored(mean.spread.mode.constants[0])) * self.fit_intercept,
                 "noise_intercept_": float(fit.approximation.mode.constants[0] + np.log(scale.unit)),
+                "noise_rank_": fit.factor.rank,
                 "y_train_": y,
             }
         )
