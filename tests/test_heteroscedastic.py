@@ -191,6 +191,7 @@ def test_changing_noise_is_found():
     assert np.abs(np.log(model.predict_noise_std(X) / (0.05 + 0.2 * X[:, 0]))).mean() < 0.25
 
 
+@pytest.mark.slow
 def test_shift_and_scale_of_targets_move_everything_along():
     X, y, _ = changing()
     a, b = HeteroscedasticGPRegressor().fit(X, y), HeteroscedasticGPRegressor().fit(X, 1e3 * y - 7.0)
@@ -217,6 +218,7 @@ def test_weights_are_relative_precisions_and_zero_means_absent():
     close(absent.predict(X), without.predict(X), 1e-12)
 
 
+@pytest.mark.slow
 def test_rows_in_another_order_give_the_same():
     X, y, _ = changing()
     order = np.random.default_rng(0).permutation(len(y))
@@ -251,6 +253,7 @@ def test_constants_of_kernels_are_starts_and_bounds_and_white_noise_is_left_out(
     assert free.kernel_ == RBF(0.8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("y_of", [np.ones_like, lambda x: 0.0 * x, np.sin, lambda x: 1e150 * np.sin(x)])
 def test_extremes_give_numbers(y_of):
     X = np.linspace(0, 5, 20)[:, None]
@@ -260,6 +263,7 @@ def test_extremes_give_numbers(y_of):
     assert np.abs(model.predict(X) - y_of(X[:, 0])).max() <= 1e-3 * (np.abs(y_of(X[:, 0])).max() or 1.0)
 
 
+@pytest.mark.slow
 def test_duplicate_inputs_show_the_noise_of_their_place():
     rng = np.random.default_rng(0)
     X = np.repeat([[0.0], [5.0], [10.0]], 40, axis=0)

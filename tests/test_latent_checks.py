@@ -32,3 +32,18 @@ def expected_failures(estimator):
 @parametrize_with_checks(LATENT, expected_failed_checks=expected_failures)
 def test_estimator_checks(estimator, check):
     check(estimator)
+
+
+WEIGHTS_ARE_PRECISIONS = dict.fromkeys(
+    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+    "A weight is a relative precision, not a number of repetitions, where noise is estimated.",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
+@parametrize_with_checks(
+    [HeteroscedasticGPRegressor(optimizer=None)], expected_failed_checks=lambda _: WEIGHTS_ARE_PRECISIONS
+)
+def test_estimator_checks_of_changing_noise(estimator, check):
+    check(estimator)

@@ -1,9 +1,9 @@
 """Noise whose size changes with the inputs: the posterior of its logarithm, the mean integrated out.
 
-    y_i ~ N(mu(x_i), exp(2 l(x_i))/w_i),   mu ~ N(0, K_mu),   l ~ N(0, K_l), each with an unpenalised constant.
+    y_i ~ N(mu(x_i), exp(2 l(x_i))/w_i),   mu ~ N(0, K_mu),   l ~ N(0, K_l),
 
-Given l, the mean is a weighted Gaussian process: with D = diag exp(2 l)/w, P = (K_mu + D)^-1 outside the
-constant and a = P y,
+both with unpenalised constants. Given l, the mean is a weighted Gaussian process: with D = diag exp(2 l)/w,
+P = (K_mu + D)^-1 outside the constant and a = P y,
 
     log p(y|l) = -1/2 log|K_mu + D| - 1/2 log 1'(K_mu + D)^-1 1 - 1/2 y'a - (n - 1)/2 log 2 pi
     d/dl_i     = D_i a_i^2 - D_i P_ii = r_i/D_i - 1,    r_i = (y_i - m_i)^2 + v_i,

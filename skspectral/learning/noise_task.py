@@ -78,7 +78,7 @@ class MeanProcess:
         return replace(self, kernel=self.kernel.clone_with_theta(theta[first:]), signal_var=signal)
 
     def prior(self):
-        """Return K_mu at the rows, with what rounding needs on its diagonal where there is hardly any noise."""
+        """Return K_mu at the rows, its diagonal larger by what rounding needs where noise is absent."""
         K = make_gram(self.kernel).square(self.X)
         K.flat[:: len(K) + 1] += len(K) * _EPS * np.diag(K).max()
         return DensePrior(K, self.signal_var)
