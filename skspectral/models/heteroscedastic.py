@@ -171,11 +171,7 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
             The fitted estimator.
         """
         X, y = validate_data(self, X, y, y_numeric=True, ensure_min_samples=3, **self._input_rules)
-        weight = check_weights(sample_weight, X)
-        if weight is not None:
-            X, y, weight = (part[weight > 0] for part in (X, y, weight))
-        _check_rows(X.shape[0])
-        return self._fitted_to(X, y, weight)
+        return self._fitted_to(*_present_rows(X, y, check_weights(sample_weight, X)))
 
     def _fitted_to(self, X, y, weight):
         scale = _Scale.of(y, weight, self.fit_intercept)
@@ -289,7 +285,8 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
         coverage, X = check_coverage(coverage), self._validated(X)
         mean, var = self._moments(self._mean, X)
         if include_noise:
-            ends = interval_over_noise(mean, var, *self._moments(self._latent, X), coverage)
+            log_mean, log_var = self._moments(self._latent, X)
+            ends = interval_over_noise(mean, var, log_mean, log_var, coverage)
         else:
             ends = normal_interval(mean, np.sqrt(var), coverage)
         lower, upper = (self._scale.restored(end) for end in ends)
@@ -379,6 +376,14 @@ def _without_white(kernel):
         return parts.core
     fixed = parts.signal_bounds[0] == parts.signal_bounds[1]
     return ConstantKernel(parts.signal_start, "fixed" if fixed else parts.signal_bounds) * parts.core
+
+
+def _present_rows(X, y, weight):
+    """Return inputs, targets and weights of the rows of positive weight, if there are enough of them."""
+    if weight is not None:
+        X, y, weight = (part[weight > 0] for part in (X, y, weight))
+    _check_rows(X.shape[0])
+    return X, y, weight
 
 
 def _check_rows(n):

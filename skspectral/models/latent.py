@@ -56,8 +56,8 @@ class LatentFitted:
     """
 
     task: LatentTask
-    fit: object
-    spread: object
+    fit: Any
+    spread: Any
     columns: np.ndarray | None
 
     @property
