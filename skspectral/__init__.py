@@ -37,6 +37,7 @@ from importlib.metadata import version
 
 from .datasets import load_motorcycle
 from .displays import (
+    AdditivePartsDisplay,
     CalibrationDisplay,
     EvidenceDisplay,
     EvidenceSurfaceDisplay,
@@ -45,8 +46,11 @@ from .displays import (
     SpectrumDisplay,
 )
 from .inference.averaging import VariancePosterior
+from .inference.mean_summary import MeanSummary
 from .inference.tuning import TuningResult
 from .inference.uncertainty import VarianceUncertainty
+from .learning.design import KernelPosterior
+from .linalg.indefinite import Repair
 from .linalg.spectrum import Spectrum
 from .metrics import (
     interval_coverage,
@@ -77,6 +81,7 @@ from .support.exceptions import (
 __version__ = version("skspectral")
 
 __all__ = [
+    "AdditivePartsDisplay",
     "CalibrationDisplay",
     "DegenerateCriterionWarning",
     "EvidenceDisplay",
@@ -85,11 +90,14 @@ __all__ = [
     "IndefiniteKernelError",
     "IndefiniteKernelWarning",
     "KernelBoundWarning",
+    "KernelPosterior",
     "KernelSearchCV",
     "KernelSearchDisplay",
     "LowRankWarning",
+    "MeanSummary",
     "PredictionBandDisplay",
     "RankDeficientBasisWarning",
+    "Repair",
     "SpectralGPRegressor",
     "SpectralKernelRidge",
     "Spectrum",

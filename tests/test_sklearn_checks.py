@@ -24,12 +24,15 @@ RIDGES = [
     SpectralKernelRidge(kernel=RBF(2.0), alpha_per_target=False),
     SpectralKernelRidge(method="low_rank"),
     SpectralKernelRidge(selection="greedy"),
+    SpectralKernelRidge(kernel="sigmoid", indefinite="flip"),
 ]
 PROCESSES = [
     SpectralGPRegressor(ConstantKernel() * Matern(nu=1.5) + WhiteKernel(), criterion="loo", optimizer=None),
     SpectralGPRegressor(inference="integrate"),
     SpectralGPRegressor(RBF() + DotProduct(), criterion="gcv", fit_intercept=False, optimizer=None),
     SpectralGPRegressor(method="low_rank", selection="greedy", optimizer=None),
+    SpectralGPRegressor(RBF(), basis="linear", optimizer=None),
+    SpectralGPRegressor(indefinite="clip"),
 ]
 STREAMS = [
     StreamingSpectralRegressor(ConstantKernel() * Matern(nu=1.5) + WhiteKernel()),

@@ -21,6 +21,7 @@ from skspectral import (
 from skspectral.criteria import CRITERIA
 from skspectral.inference.solution import solve
 from skspectral.inference.variances import VarianceBounds
+from skspectral.kernels import Columns
 from skspectral.kernels.gram import make_gram
 from skspectral.linalg import factors
 from skspectral.linalg.factors import FeatureMap
@@ -467,3 +468,19 @@ def test_the_greedy_choice_knows_of_the_intercept():
         for intercept in (True, False)
     ]
     assert ranks[0] > ranks[1]  # without intercept the constant is most of what there is to explain
+
+
+def test_columns_of_kernels_have_the_names_of_the_table():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = np.sin(X[:, 2])
+    named = Columns(RBF(1.0), ["depth"])
+    model = StreamingSpectralRegressor(named, landmarks=20).fit(
+        pd.DataFrame(X, columns=["a", "b", "depth"]), y
+    )
+    by_position = StreamingSpectralRegressor(Columns(RBF(1.0), 2), landmarks=20).fit(X, y)
+    frame = pd.DataFrame(X[:5], columns=["a", "b", "depth"])
+    np.testing.assert_allclose(model.predict(frame), by_position.predict(X[:5]))
+    with pytest.raises(ValueError, match="Column 'width' does not exist"):
+        StreamingSpectralRegressor(Columns(RBF(), ["width"])).fit(frame, y[:5])

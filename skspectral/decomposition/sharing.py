@@ -90,7 +90,7 @@ def decompose_shared(problem, plan):
     """
     data, n = problem.data, len(problem.data)
     looked_at = (data.Y, problem.noise_ratio, problem.bounds) if plan.looks_at_targets(n) else None
-    what = problem.gram, data.X, data.weight, data.basis, plan.route(n), plan.rank, looked_at
+    what = problem.gram, data.X, data.weight, data.basis, plan.route(n), plan.rank, plan.indefinite, looked_at
     return shared(lambda: decompose(problem, plan), *what)
 
 

@@ -5,6 +5,7 @@ can be drawn again with ``plot(ax=...)``; ``ax_`` and ``figure_`` hold what was 
 imported when something is drawn, not before.
 """
 
+from .additive_parts import AdditivePartsDisplay
 from .calibration import CalibrationDisplay
 from .evidence import EvidenceDisplay
 from .kernel_search import KernelSearchDisplay
@@ -13,6 +14,7 @@ from .spectrum import SpectrumDisplay
 from .surface import EvidenceSurfaceDisplay
 
 __all__ = [
+    "AdditivePartsDisplay",
     "CalibrationDisplay",
     "EvidenceDisplay",
     "EvidenceSurfaceDisplay",

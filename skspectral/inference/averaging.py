@@ -16,9 +16,10 @@ multiplies p(x | y). Nodes are then pairs of x and of quantiles of b, and predic
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import gammainc, gammaincinv, gammaln, ndtr, ndtri, stdtr, stdtrit
+from scipy.special import gammainc, gammaincc, gammaincinv, gammaln, ndtr, ndtri, stdtr, stdtrit
 
 from ..criteria import CRITERIA
+from ..support.intervals import check_coverage
 from .solution import Solution
 from .tuned import search_range
 
@@ -28,6 +29,7 @@ __all__ = [
     "VariancePosterior",
     "check_integrable",
     "integrate_variances",
+    "pooled",
 ]
 
 # Functions of x have features of width 1 or more beside the posterior itself, which panels adapt to.
@@ -41,9 +43,12 @@ _MAX_NODES = 4096
 _SCALE_NODES, _SCALE_WEIGHTS = np.polynomial.legendre.leggauss(15)
 # A log density so far below the largest is no mass in double precision.
 _NO_MASS = 45.0
-_NEGLIGIBLE_WEIGHT = 1e-10
+_NEGLIGIBLE_WEIGHT, _NEGLIGIBLE_COMPONENT = 1e-10, 1e-7
 _QUANTILE_TOLERANCE = 1e-12
 _MAX_QUANTILE_STEPS = 100
+# Bisections of a log variance, how far beyond all nodes they begin, and degrees of freedom that stand for
+# infinitely many.
+_BISECTIONS, _FAR, _MANY = 80, 40.0, 1e9
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,53 @@ class VariancePosterior:
     signal_variance: np.ndarray
     degrees_of_freedom: int
 
+    def noise_interval(self, coverage: float = 0.95) -> tuple:
+        """Return lower and upper quantiles of the noise variance that leave out equal tails.
+
+        Parameters
+        ----------
+        coverage : float, default=0.95
+            Probability of the interval.
+
+        Returns
+        -------
+        tuple of two floats
+        """
+        return self._interval(self.noise_variance, coverage)
+
+    def signal_interval(self, coverage: float = 0.95) -> tuple:
+        """Return lower and upper quantiles of the signal variance that leave out equal tails.
+
+        Parameters
+        ----------
+        coverage : float, default=0.95
+            Probability of the interval.
+
+        Returns
+        -------
+        tuple of two floats
+        """
+        return self._interval(self.signal_variance, coverage)
+
+    def _interval(self, scale, coverage):
+        tail = 0.5 * (1.0 - check_coverage(coverage))
+        return self._quantile(scale, tail), self._quantile(scale, 1.0 - tail)
+
+    def _quantile(self, scale, probability):
+        """Return where sum w P(scale nu/chi2(nu) <= v) reaches a probability, by bisection of log v."""
+        scale, nu = np.maximum(scale, np.finfo(np.float64).tiny), min(self.degrees_of_freedom, _MANY)
+        low, high = np.log(scale.min()) - _FAR, np.log(scale.max()) + _FAR
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (low + high)
+            reached = gammaincc(0.5 * nu, 0.5 * nu * np.exp(np.log(scale) - middle)) @ self.weight
+            low, high = (middle, high) if reached < probability else (low, middle)
+        return float(np.exp(0.5 * (low + high)))
+
+    @property
+    def inflation(self) -> float:
+        """nu/(nu - 2), the variance of Student-t in units of its scale; infinite for nu <= 2."""
+        return float(_inflate(np.ones(1), self.degrees_of_freedom)[0])
+
 
 @dataclass(frozen=True)
 class StudentMixture:
@@ -118,6 +170,17 @@ class StudentMixture:
         within = self.scale**2 @ self.weight
         between = (self.location - self.mean[:, None]) ** 2 @ self.weight
         return _inflate(within, self.dof) + between
+
+    @classmethod
+    def joined(cls, mixtures, probability):
+        """Return the mixture of mixtures of the same points; components of no weight are left out."""
+        weight = np.concatenate([p * mix.weight for p, mix in zip(probability, mixtures, strict=True)])
+        location, scale = (
+            np.hstack([getattr(mix, name) for mix in mixtures]) for name in ("location", "scale")
+        )
+        kept = weight > _NEGLIGIBLE_COMPONENT * weight.max()
+        weight = weight[kept] / weight[kept].sum()
+        return cls(location[:, kept], scale[:, kept], weight, mixtures[0].dof)
 
     def quantile(self, probability):
         """Return the points where the distribution functions reach a probability in (0, 1), (n_new,).
@@ -174,10 +237,14 @@ class AveragedSolution:
         At the maximum of the evidence.
     posteriors : tuple of VariancePosterior
         One for each output.
+    log_evidence : ndarray of shape (m,)
+        Log of the density that was averaged, integrated over the variances, up to a constant that does not
+        depend on the kernel; 0 for outputs without variation.
     """
 
     solution: Solution
     posteriors: tuple
+    log_evidence: np.ndarray
 
     def mean_solution(self):
         """Return the solution whose coefficients predict the mean of the mixture, its variances unchanged.
@@ -188,7 +255,7 @@ class AveragedSolution:
         shrink = np.column_stack(
             [(1.0 / (spectrum.s[:, None] + p.noise_ratio)) @ p.weight for p in self.posteriors]
         )
-        dual = spectrum.rows.sqrt_weight * (spectrum.U @ (rotated.y_tilde * shrink)) * rotated.scale
+        dual = spectrum.expand(rotated, rotated.y_tilde * shrink)
         return replace(self.solution, range_dual=dual, beta=spectrum.mean_coefficients(rotated, dual))
 
     def mixtures(self, geometry, basis, include_noise):
@@ -274,17 +341,17 @@ class AveragedSolution:
         )
 
 
-def check_integrable(criterion, priors, bounds):
+def check_integrable(criterion, variance_prior, bounds):
     """Refuse what averaging over the variances cannot be combined with, before any work."""
     if criterion != "evidence":
         raise ValueError(
             "inference='integrate' averages over the evidence and needs criterion='evidence', got "
             f"{criterion!r}. Use that criterion or inference='maximize'."
         )
-    if priors:
+    if variance_prior is not None:
         raise ValueError(
             "inference='integrate' has priors of the variances of its own and cannot be combined with "
-            f"priors, got {sorted(priors)}. Use priors=None or inference='maximize'."
+            "others. Use priors of kernel parameters alone, or inference='maximize'."
         )
     for name, (low, high) in (("noise", bounds.noise), ("signal", bounds.signal)):
         if low == high:
@@ -310,18 +377,32 @@ def integrate_variances(solution, bounds):
     Gauss rule disagrees with that of its halves, for any output: O(n) per node, all outputs at once.
     """
     rotated = solution.rotated
-    varying = np.flatnonzero(rotated.varies)
+    varying, log_evidence = np.flatnonzero(rotated.varies), np.zeros(rotated.n_outputs)
     posteriors = {j: _single_node(solution, j) for j in np.flatnonzero(~rotated.varies)}
     if len(varying):
         part = rotated.select(varying)
         x_min, x_max, _ = search_range(rotated, bounds)
         box = None if bounds.is_free else bounds.box(part.scale)
         x, log_weight = _quadrature(lambda x: _log_density(part, x, box), x_min, x_max, 0.5 * rotated.n_free)
+        log_evidence[varying] = np.logaddexp.reduce(log_weight, axis=0)
         for column, j in enumerate(varying):
             one = part.select([column])
             limits = None if box is None else box.select([column])
             posteriors[j] = _posterior(one, limits, x, log_weight[:, column])
-    return AveragedSolution(solution, tuple(posteriors[j] for j in range(rotated.n_outputs)))
+    ordered = tuple(posteriors[j] for j in range(rotated.n_outputs))
+    return AveragedSolution(solution, ordered, log_evidence)
+
+
+def pooled(posteriors, probability):
+    """Return the `VariancePosterior` of one output from those of several models with probabilities."""
+    weight = np.concatenate([p * one.weight for p, one in zip(probability, posteriors, strict=True)])
+    ratio, noise, signal = (
+        np.concatenate([getattr(one, name) for one in posteriors])
+        for name in ("noise_ratio", "noise_variance", "signal_variance")
+    )
+    order = np.argsort(ratio, kind="stable")
+    dof = posteriors[0].degrees_of_freedom
+    return VariancePosterior(ratio[order], weight[order], noise[order], signal[order], dof)
 
 
 def _log_density(rotated, x, box):

@@ -5,6 +5,7 @@ task        `Task`: what is learned from
 objectives  what is minimised, as functions of the kernel's parameters
 descent     minimisation of an expensive smooth function in a box
 levels      from few rows to all of them
+design      points around the optimum over which predictions are averaged
 priors      hyperpriors of the kernel's parameters and the variances
 ==========  ========================================================================
 """

@@ -9,7 +9,7 @@ from scipy.linalg.blas import dgemm
 
 from ..support.exceptions import RankDeficientBasisWarning, warn_user
 
-__all__ = ["RowCounts", "Rows", "add_outer"]
+__all__ = ["RowCounts", "Rows", "add_outer", "span"]
 
 _EPS = np.finfo(np.float64).eps
 
@@ -140,17 +140,31 @@ class Rows:
         return KQ
 
 
+def span(F):
+    """Return as many columns as F (n, functions) has independent ones, with the same span."""
+    return F if F.shape[1] == 1 else _orthonormal_columns(F)[0]
+
+
 def _orthonormal_basis(F):
     """Return Q, R_inv with F R_inv = Q, dropping directions that the rows do not determine."""
-    Q, size, Vt = svd(F, full_matrices=False)
-    kept = size > max(F.shape) * _EPS * size.max(initial=0.0)
-    if kept.sum() < F.shape[1]:
+    Q, R_inv = _orthonormal_columns(F)
+    if Q.shape[1] < F.shape[1]:
         warn_user(
-            f"Only {kept.sum()} of {F.shape[1]} mean functions can be told apart on {F.shape[0]} rows; "
-            "the shortest coefficient vector is used. Give more rows or fewer functions.",
+            f"Only {Q.shape[1]} of {F.shape[1]} mean functions can be told apart on {F.shape[0]} rows; "
+            "the shortest coefficient vector is used, in units in which all functions have length 1. Give "
+            "more rows or fewer functions.",
             RankDeficientBasisWarning,
         )
-    return np.ascontiguousarray(Q[:, kept]), Vt[kept].T / size[kept]
+    return Q, R_inv
+
+
+def _orthonormal_columns(F):
+    # Columns of length 1: the units of a mean function must not decide what is rounding.
+    length = _root_mean_square(F, 1.0)
+    length = np.where(length > 0, length, 1.0)
+    Q, size, Vt = svd(F / length, full_matrices=False)
+    kept = size > max(F.shape) * _EPS * size.max(initial=0.0)
+    return np.ascontiguousarray(Q[:, kept]), Vt[kept].T / size[kept] / length[:, None]
 
 
 def add_outer(K, A, B):

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..criteria import CRITERIA
 from ..inference.solution import warn_of_vanished_noise
 from ..inference.tuning import TuningResult
+from ..kernels.columns import resolve_columns
 from ..support.atomic import all_or_nothing
 from ..support.progress import Progress
 from ..support.shapes import as_columns, like_targets, per_output
@@ -327,8 +328,11 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         return blocks.sample(all_blocks, sample_size(self.landmarks), seed)
 
     def _choose(self, sample):
+        names, kernel = getattr(self, "feature_names_in_", None), self.kernel
+        if kernel is not None and names is not None:
+            kernel = resolve_columns(kernel, names)
         return Features.choose(
-            sample, self.kernel, self.landmarks, self.selection, self.fit_intercept, self.random_state
+            sample, kernel, self.landmarks, self.selection, self.fit_intercept, self.random_state
         )
 
     def _wait_or_start(self, state):

@@ -2,6 +2,8 @@
 
 import time
 
+import numpy as np
+
 __all__ = ["Progress"]
 
 # Seconds between lines, unless all of them are wanted.
@@ -49,6 +51,27 @@ class Progress:
         if gap is not None:
             facts.append(f"gap {gap:.2g}")
         self.line(", ".join(facts))
+
+    def step(self, n_rows, step, theta, evaluation):
+        """Tell of an outer step of learning: an evaluation of its objective at theta.
+
+        Parameters
+        ----------
+        n_rows, step : int
+            Rows of the level and number of the step.
+        theta : ndarray
+            Logarithms of the kernel's parameters.
+        evaluation : Evaluation
+            Objective, variances and rank there.
+        """
+        parameters, noise, signal = (
+            " ".join(f"{v:.4g}" for v in values) for values in (np.exp(theta), *evaluation.variances)
+        )
+        rank = "" if evaluation.rank is None else f", rank {evaluation.rank}"
+        self.line(
+            f"rows {n_rows}{rank}, step {step}: objective {evaluation.value:.8g}, parameters {parameters}, "
+            f"noise {noise}, signal {signal}"
+        )
 
     def line(self, text):
         """Print a line of its own, unless nothing is wanted."""
