@@ -95,6 +95,10 @@ class FeatureMap:
         K_cross = gram.cross(X, self.landmarks)
         return solve_triangular(self.L, K_cross.T, lower=True, overwrite_b=True, check_finite=False).T
 
+    def pull_back(self, by_features):
+        """Return derivatives by K(X, Z), (n_new, r), given those by features."""
+        return solve_triangular(self.L, by_features.T, lower=True, trans=1, check_finite=False).T
+
 
 @dataclass(frozen=True)
 class InputFeatures:
