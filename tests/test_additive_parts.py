@@ -171,7 +171,8 @@ def test_the_display_shows_the_model_and_its_parts(tmp_path):
 def test_the_display_of_a_pipeline_needs_its_last_step():
     X = np.linspace(0, 10, 40)[:, None]
     gp = SpectralGPRegressor(RBF(1.0), optimizer=None)
-    pipeline = make_pipeline(StandardScaler(), gp).fit(X, np.sin(X[:, 0]))
+    y = np.sin(X[:, 0]) + np.random.default_rng(0).normal(0, 0.1, 40)
+    pipeline = make_pipeline(StandardScaler(), gp).fit(X, y)
     display = AdditivePartsDisplay.from_estimator(pipeline[-1], grid=[0.0, 1.0])
     assert len(display.grid) == 2
     plt.close("all")

@@ -142,6 +142,7 @@ def test_shapes_follow_the_outputs():
     )
 
 
+@pytest.mark.filterwarnings("ignore::skspectral.UndeterminedVarianceWarning")
 def test_limits_have_no_slope():
     X, _ = smooth(n=10)
     gp = SpectralGPRegressor(RBF(1.0), optimizer=None).fit(X, np.full(10, 3.0))

@@ -92,6 +92,7 @@ def test_the_scale_of_the_targets_moves_intervals_along():
     assert close((3.0 - other[1]) / 1e6, one[0], 1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::skspectral.NoiseResolutionWarning")
 def test_coverage_of_a_model_that_is_wrong():
     """Heavy tails, a kernel that is far too smooth, and a noise variance that is too small."""
     rng, inside = np.random.default_rng(0), {"model": [], "jackknife+": []}

@@ -187,6 +187,7 @@ def test_several_parameters_and_their_cost():
     assert np.median(wide) > np.median(narrow)
 
 
+@pytest.mark.filterwarnings("ignore::skspectral.UndeterminedVarianceWarning")
 def test_known_parameters_and_constant_targets_are_not_averaged_over():
     X, y = smooth(n=12, p=1)
     assert SpectralGPRegressor(RBF(1.0), **MEMBER).fit(X, y).kernel_posterior_ is None

@@ -11,8 +11,10 @@ def inverse_quadratic(covariance, vector):
     """Return v'C^+ v and the rank of C, a symmetric positive semi-definite (q, q) matrix.
 
     Entries are first divided by the standard deviations, so that units do not decide what is rounding.
-    Directions that C leaves no room for are left out.
+    Directions that C leaves no room for are left out, and an infinite C says nothing.
     """
+    if not np.isfinite(covariance).all():
+        return 0.0, 0
     size = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     size = np.where(size > 0, size, 1.0)
     c, V = np.linalg.eigh(covariance / np.outer(size, size))

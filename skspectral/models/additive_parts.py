@@ -69,8 +69,10 @@ def _parts_of(model, X, centred):
     basis = model.mean_functions(X)
     if basis is not None and not (centred and model.mean_functions.basis is None):
         basis = basis - model.mean_functions(rows).mean(axis=0) if centred else basis
-        covariance = np.einsum("iq,qrm,ir->im", basis, model.beta_covariance(), basis)
-        yield "mean", basis @ model.solution.beta, np.maximum(covariance, 0.0)
+        with np.errstate(invalid="ignore"):  # of infinite variances
+            variance = np.einsum("iq,qrm,ir->im", basis, model.beta_covariance(), basis)
+        variance = np.where(np.isnan(variance), np.inf, np.maximum(variance, 0.0))
+        yield "mean", basis @ model.solution.beta, variance
     for term in additive_terms(model.gram.kernel):
         yield str(term), *_Term(model, make_gram(term), rows).at(X)
 

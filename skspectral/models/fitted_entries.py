@@ -208,3 +208,8 @@ def check_entries(data, plan):
             "outputs='correlated' with missing targets needs the kernel matrix, which method='low_rank' "
             "never forms. Use method='auto' or 'exact', or outputs='independent'."
         )
+    if plan.may_repair:
+        raise ValueError(
+            "outputs='correlated' with missing targets needs the kernel matrix as it is, which "
+            f"indefinite={plan.indefinite!r} may replace. Use indefinite='refuse', or outputs='independent'."
+        )

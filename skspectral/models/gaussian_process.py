@@ -111,7 +111,8 @@ class SpectralGPRegressor(
         the largest evidence, each of which takes a decomposition that is kept: 7 to 17 for one parameter and
         1 + 2p + 2^k for p of them, k < p beyond 4, and 2p more for their curvature. It needs
         ``criterion="evidence"``, no priors of the variances and no fixed variance. ``optimizer=None`` takes
-        kernel parameters as known.
+        kernel parameters as known, and so does a factor of given rank, which learns them by a lower bound of
+        the evidence. Missing targets need ``optimizer=None``.
     indefinite : {"refuse", "flip", "clip"}, default="refuse"
         What becomes of a kernel matrix with negative eigenvalues, such as that of a sigmoid kernel or of
         similarities: an error, their moduli in their place, or 0. New rows are transformed alike, and

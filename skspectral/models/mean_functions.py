@@ -84,10 +84,8 @@ class MeanFunctions:
 def check_enough_rows(data):
     """Refuse more mean functions than rows of positive weight in which an output was observed."""
     seen = (data.observed & data.present[:, None]).sum(axis=0)
-    n, functions = (
-        int(seen[seen > 0].min(initial=len(data))),
-        0 if data.basis is None else data.basis.shape[1],
-    )
+    n = int(seen[seen > 0].min(initial=len(data)))
+    functions = 0 if data.basis is None else data.basis.shape[1]
     if functions > n:
         raise ValueError(
             f"The mean has {functions} functions, the constant included, and n_samples={n} of positive "

@@ -383,7 +383,7 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
         )
 
     def _start(self, sample, landmarks):
-        """Return the kernel of unit variance as it was given, columns by position, and bounds of variances."""
+        """Return the given kernel of unit variance, columns by position, and the bounds of the variances."""
         names, kernel = getattr(self, "feature_names_in_", None), self.kernel
         if kernel is not None and names is not None:
             kernel = resolve_columns(kernel, names)
