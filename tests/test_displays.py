@@ -486,6 +486,7 @@ def test_displays_draw_on_given_axes_and_again(gp, ridge, motorcycle, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::skspectral.UndeterminedVarianceWarning")
 @pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
 def test_extremes_are_drawn(scale, tmp_path):
     X = np.linspace(0, 5, 30)[:, None]

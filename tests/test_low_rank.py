@@ -22,7 +22,7 @@ from skspectral.decomposition import certificate, decompose, plan
 from skspectral.decomposition.data import Data
 from skspectral.inference.solution import solve, solve_fixed
 from skspectral.kernels import gram
-from skspectral.kernels.gram import PrecomputedGram, make_gram
+from skspectral.kernels.gram import KernelGram, PrecomputedGram, make_gram
 from skspectral.linalg import factors
 
 KERNELS = {
@@ -819,3 +819,26 @@ def test_a_look_at_the_kernel_never_widens_the_bounds():
     useful = certificate.evidence_bounds(solution, factor.tau, missed=np.zeros(2))
     assert (useful[1] < by_trace[1]).all()
     assert np.array_equal(useful[0], by_trace[0])
+
+
+def test_a_trace_that_falls_too_slowly_is_given_up():
+    X = np.random.default_rng(0).uniform(-3, 3, (1500, 6))
+    columns = []
+
+    class Counted(KernelGram):
+        def columns(self, X, chosen):
+            columns.append(len(chosen))
+            return super().columns(X, chosen)
+
+    hopeless = factors.pivoted_cholesky(Counted(RBF(0.7)), X, tau=1e-3, rank=600, unless_hopeless=True)
+    assert hopeless.tau > 1e-3
+    assert sum(columns) < 500
+    smooth_one = factors.pivoted_cholesky(KernelGram(RBF(6.0)), X, tau=1e-3, rank=600, unless_hopeless=True)
+    assert smooth_one.tau <= 1e-3
+
+
+def test_what_is_left_of_a_trace_is_out_of_reach_by_its_last_fall():
+    assert factors._is_hopeless(before=10.0, left=9.0, n_steps=100, tau=0.1, n_open=500)
+    assert not factors._is_hopeless(before=10.0, left=1.0, n_steps=100, tau=0.1, n_open=500)
+    assert not factors._is_hopeless(before=10.0, left=0.05, n_steps=100, tau=0.1, n_open=0)
+    assert not factors._is_hopeless(before=10.0, left=9.0, n_steps=100, tau=0.0, n_open=0)

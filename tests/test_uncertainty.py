@@ -746,3 +746,12 @@ def test_averaged_intervals_cover_what_they_promise_and_maximised_ones_less():
     rate = {inference: np.mean(inside) for inference, inside in covered.items()}
     assert 0.93 < rate["integrate"] < 0.97
     assert rate["maximize"] < rate["integrate"] - 0.01
+
+
+@pytest.mark.parametrize("dof", [3.0, 8.0, np.inf])
+def test_the_density_of_a_mixture_is_the_slope_of_its_distribution(dof):
+    mixture = StudentMixture(np.array([[1.0, -2.0]]), np.array([[2.0, 0.5]]), np.array([0.3, 0.7]), dof)
+    h = 1e-5
+    for y in (-2.5, 0.0, 1.7):
+        ahead, behind = (mixture._distribution(np.array([y + step]))[0] for step in (h, -h))
+        assert mixture._density(np.array([y]))[0] == pytest.approx((ahead - behind) / (2 * h), rel=1e-8)

@@ -304,7 +304,7 @@ def _certified_factor(problem, largest, *, by_force=False):
     """
     tau = _FIRST_TAU_SHARE * pilot_noise_ratio(problem)
     for _ in range(_ROUNDS):
-        factor = _pivoted(problem, tau=tau, rank=largest)
+        factor = _pivoted(problem, tau=tau, rank=largest, unless_hopeless=not by_force)
         if factor.tau > tau and not by_force:
             return None
         with threads_for(len(problem.data), factor.rank):

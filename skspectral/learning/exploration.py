@@ -31,7 +31,7 @@ class Explorer:
     Parameters
     ----------
     objective : callable
-        See `minimize_in_box`.
+        See `minimize_in_box`; its `n_calls` counts.
     lower, upper : ndarray of shape (p,)
         Box of the outer variables.
     report : callable, default=None
@@ -50,10 +50,11 @@ class Explorer:
         settings = {"tolerance": _LOOK_TOLERANCE, "max_steps": _LOOK_STEPS, "to_beat": to_beat}
         return self.descend(start, curvature=curvature, **settings)
 
-    def explore(self, starts, tolerance):
+    def explore(self, starts, tolerance, max_calls=np.inf):
         """Return the best end that descents from all starts and hops find, and the next best if it is close.
 
-        Starts are given their time; hops only as long as they look promising.
+        Starts are given their time; hops only as long as they look promising, and none any more once the
+        objective was called `max_calls` times.
         """
         ends = [self.descend(start, tolerance=_LOOK_TOLERANCE) for start in starts]
         first, *others = sorted(ends, key=lambda end: end.value)
@@ -70,7 +71,7 @@ class Explorer:
                     idle = 0
                     continue
             idle += 1
-            if idle >= len(hops):
+            if idle >= len(hops) or self.objective.n_calls > max_calls:
                 break
         return worth_keeping(ends)
 

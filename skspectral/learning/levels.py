@@ -38,6 +38,8 @@ _TOLERANCE_OF_BOUNDS, _COARSE_TOLERANCE_OF_BOUNDS = 0.005, 0.1
 _MAX_STEPS_OF_BOUNDS, _MAX_STEPS_AFTERWARDS = 18, 6
 # Steps on all rows and flops of a thread in a second that a rough time is made of.
 _STEPS_AHEAD, _FLOPS_OF_THREAD = 20, 1.5e10
+# Calls of an objective of landmarks after which no more hops are tried.
+_MAX_CALLS = 80
 # How often the global search over g may send the descent on its way again.
 _MAX_ROUNDS = 4
 
@@ -187,7 +189,7 @@ def _found_on_landmarks(explorer, coarser, theta, is_last):
     """Return what a level of a lower bound finds: by exploring, or from the best end of a coarser level."""
     objective, p = explorer.objective, len(theta)
     if coarser is None:
-        best, growth = explorer.explore([theta], p * _COARSE_TOLERANCE_OF_BOUNDS)[0], 1.0
+        best, growth = explorer.explore([theta], p * _COARSE_TOLERANCE_OF_BOUNDS, _MAX_CALLS)[0], 1.0
     else:
         best, growth = coarser.best, len(objective.task) / coarser.n_rows
     start, curvature = _without_ratio(best.x, best.curvature * growth, p)

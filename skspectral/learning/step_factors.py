@@ -51,7 +51,12 @@ class StepFactors:
         data, tau = self.task.data, _TAU_SHARE * g
         try:
             factor = pivoted_cholesky(
-                KernelGram(kernel), data.X, tau=tau, rank=self._largest, weight=data.weight
+                KernelGram(kernel),
+                data.X,
+                tau=tau,
+                rank=self._largest,
+                weight=data.weight,
+                unless_hopeless=not self.by_force,
             )
         except IndefiniteKernelError:
             if self.by_force:

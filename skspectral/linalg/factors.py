@@ -33,6 +33,8 @@ _EPS = np.finfo(np.float64).eps
 # Candidates looked at together, most of them that are taken, and the share of the largest residual that a
 # pivot must keep after the others of its block.
 _POOL, _BLOCK, _KEEP = 256, 128, 0.1
+# How much faster than in its last steps a trace may fall.
+_HOPE = 4.0
 # Fewest rows drawn at a time, and in how many draws a rank is reached at least.
 _SMALLEST_DRAW, _DRAWS = 8, 16
 # Make new numbers that look random of old ones.
@@ -109,7 +111,9 @@ class InputFeatures:
         return X
 
 
-def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None, drawn=False):
+def pivoted_cholesky(
+    gram, X, *, tau=0.0, rank=None, weight=None, report=None, drawn=False, unless_hopeless=False
+):
     """Factorise K by a blocked Cholesky with diagonal pivoting, stopping at a trace or a rank.
 
     Each round takes the rows with the largest residual variances, keeps those of them that stay large
@@ -135,6 +139,8 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None, d
         largest of them (Chen, Epperly, Tropp & Webber 2022). The better choice for a rank that is far from
         enough: the largest residuals are then those of outliers, which explain nothing but themselves. What
         looks random depends on the content of the rows alone.
+    unless_hopeless : bool, default=False
+        Whether to stop as soon as the trace falls so slowly that `rank` will not reach `tau`.
 
     Returns
     -------
@@ -157,6 +163,7 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None, d
     ties = gram.fingerprint(X)
     Phi, pivots = np.empty((n, 0), order="F"), np.empty(0, dtype=int)
     store, trace = Columns(n, rank), residual.sum()
+    left = trace
     while len(pivots) < rank and (residual.sum() > tau or not len(pivots)) and residual.max() > floor:
         with threads_for(n, len(pivots) + _BLOCK):
             size = min(_BLOCK, rank - len(pivots))
@@ -165,8 +172,7 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None, d
             chosen, L_block = _choose(gram, X, Phi, weight, pool, size, least)
             if not len(chosen):
                 break  # what is left of the residual is rounding
-            new = gram.columns(X, chosen) - Phi @ Phi[chosen].T
-            new = solve_triangular(L_block, new.T, lower=True, overwrite_b=True, check_finite=False).T
+            new = _next_columns(gram, X, Phi, chosen, L_block)
         # no more of the block than the trace needs
         enough = np.searchsorted(np.cumsum(weight @ new**2), residual.sum() - tau) + 1
         new, chosen = new[:, :enough], chosen[:enough]
@@ -175,10 +181,26 @@ def pivoted_cholesky(gram, X, *, tau=0.0, rank=None, weight=None, report=None, d
         residual -= weight * np.einsum("ij,ij->i", new, new)
         residual[chosen] = 0.0
         residual = _nonnegative(residual, largest, eps)
+        before, left = left, residual.sum()
         if report is not None:
-            report(n_rows=n, rank=len(pivots), left=residual.sum() / trace)
+            report(n_rows=n, rank=len(pivots), left=left / trace)
+        if unless_hopeless and _is_hopeless(before, left, len(chosen), tau, rank - len(pivots)):
+            break
     # The rows of the pivots are the Cholesky factor of K among them; above its diagonal is rounding.
     return Factor(Phi, gram.rows(X, pivots), pivots, np.tril(Phi[pivots]), float(residual.sum()))
+
+
+def _next_columns(gram, X, Phi, chosen, L_block):
+    """Return the columns of a factor that belong to chosen rows."""
+    new = gram.columns(X, chosen) - Phi @ Phi[chosen].T
+    return solve_triangular(L_block, new.T, lower=True, overwrite_b=True, check_finite=False).T
+
+
+def _is_hopeless(before, left, n_steps, tau, n_open):
+    """Return whether a trace that falls like in the last steps, or faster by far, does not reach tau."""
+    if left <= tau or tau <= 0 or not n_open:
+        return False
+    return np.log(left / tau) * n_steps > _HOPE * n_open * np.log(before / left)
 
 
 def _checked_rank(rank, n):

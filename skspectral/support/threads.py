@@ -17,8 +17,9 @@ from threadpoolctl import ThreadpoolController
 
 __all__ = ["at_most", "available_threads", "map_in_threads", "threads_for"]
 
-# Entries of a matrix up to which steps that mix both libraries run on one thread.
-_ONE_THREAD_UP_TO = 5000**2
+# Entries of a matrix up to which steps that mix both libraries run on one thread, and up to which numpy's
+# part does, while scipy's factorisations have all of them.
+_ONE_THREAD_UP_TO, _NUMPY_ON_ONE_UP_TO = 600**2, 5000**2
 
 
 class _Limits:
@@ -42,9 +43,9 @@ class _Limits:
     def _controller(self):
         return ThreadpoolController()
 
-    def enter(self, who, limit):
+    def enter(self, who, limit, is_numpys):
         with self._lock:
-            self._inside[who] = limit
+            self._inside[who] = limit, is_numpys
             self._settle()
 
     def leave(self, who):
@@ -63,9 +64,11 @@ class _Limits:
         if self._inside:
             if self._before is None:
                 self._before = self._blas()
-            limit = min(self._inside.values())
             for pool in self._before:
-                pool.set(min(limit, pool.num_threads))
+                limits = [
+                    limit for limit, is_numpys in self._inside.values() if pool.is_numpys or not is_numpys
+                ]
+                pool.set(min([pool.num_threads, *limits]))
         elif self._before is not None:
             for pool in self._before:
                 pool.set(pool.num_threads)
@@ -82,6 +85,11 @@ class _Pool:
 
     library: object
     num_threads: int
+
+    @property
+    def is_numpys(self):
+        """Whether it is numpy's; one that cannot be told apart counts as numpy's too."""
+        return "scipy.libs" not in self.library.filepath
 
     def set(self, num_threads):
         # New versions of threadpoolctl listen only to the first thread that set a limit, until that one lets
@@ -109,11 +117,11 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def at_most(limit):
-    """A context in which BLAS uses at most so many threads."""
+def at_most(limit, *, is_numpys=False):
+    """A context in which BLAS uses at most so many threads: all of it, or numpy's alone."""
     who = object()
     try:
-        _limits.enter(who, limit)
+        _limits.enter(who, limit, is_numpys)
         yield
     finally:
         try:
@@ -126,9 +134,13 @@ def at_most(limit):
 def threads_for(n, rank=None):
     """Return a context in which BLAS uses as many threads as pay for mixed work on n rows.
 
-    On a matrix of n x n entries, or of n x rank where a factor stands in for it.
+    On a matrix of n x n entries, or of n x rank where a factor stands in for it, whose work is numpy's and
+    scipy's in turn.
     """
-    return nullcontext() if n * (n if rank is None else rank) > _ONE_THREAD_UP_TO else at_most(1)
+    entries = n * (n if rank is None else rank)
+    if entries > _NUMPY_ON_ONE_UP_TO:
+        return nullcontext()
+    return at_most(1, is_numpys=rank is None and entries > _ONE_THREAD_UP_TO)
 
 
 def map_in_threads(function, items):

@@ -68,7 +68,7 @@ class Workshop:
 
     def run(self, paths, limit=None, **environment):
         """Run test files in the given order, until the first failure or for `limit` seconds."""
-        options = ["-p", "tests.mutation.plugin", "-x", "-vv", "--tb=no", "-rfE"]
+        options = ["-p", "tests.mutation.plugin", "-n", "0", "-x", "-vv", "--tb=no", "-rfE"]
         started = time.monotonic()
         code, output = self._execute([sys.executable, "-c", _PYTEST, *options, *paths], environment, limit)
         if code == _WRONG_USAGE:
