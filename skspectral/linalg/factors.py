@@ -162,13 +162,11 @@ def pivoted_cholesky(
     floor = 16.0 * eps * largest
     ties = gram.fingerprint(X)
     Phi, pivots = np.empty((n, 0), order="F"), np.empty(0, dtype=int)
-    store, trace = Columns(n, rank), residual.sum()
-    left = trace
+    store, trace, left = Columns(n, rank), residual.sum(), residual.sum()
     while len(pivots) < rank and (residual.sum() > tau or not len(pivots)) and residual.max() > floor:
         with threads_for(n, len(pivots) + _BLOCK):
             size = min(_BLOCK, rank - len(pivots))
-            draw = (rank, len(pivots)) if drawn else None
-            pool, least = _pool(residual, ties, floor, draw)
+            pool, least = _pool(residual, ties, floor, (rank, len(pivots)) if drawn else None)
             chosen, L_block = _choose(gram, X, Phi, weight, pool, size, least)
             if not len(chosen):
                 break  # what is left of the residual is rounding
