@@ -29,7 +29,7 @@ __all__ = ["Learned", "at_level", "descend_on_landmarks", "learn", "learn_from_s
 _COARSEST, _COARSEST_EACH = 150, 15
 _ROWS_PER_MEAN_FUNCTION = 5
 # Decrease of -2 log density that is not worth another step: on all rows, where they are many, on the way.
-_TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-9, 1e-5, 1e-3
+_TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-9, 1e-3, 1e-3
 # The same where what is maximised is a lower bound, for each parameter. -2 log density falls by about 1 for
 # each parameter within its own uncertainty: a step that brings a two-hundredth of that is not worth its time.
 _TOLERANCE_OF_BOUNDS, _COARSE_TOLERANCE_OF_BOUNDS = 0.005, 0.1
@@ -258,7 +258,8 @@ def _settled(explorer, found):
     """Return the best descent on all rows, and what the global search over variances makes of its end."""
     objective, tolerance = explorer.objective, _tolerance(explorer.objective.task)
     objective.n_calls, best = 0, found.best
-    best = explorer.descend(best.x, curvature=best.curvature, tolerance=tolerance)
+    if tolerance < _COARSE_TOLERANCE:
+        best = explorer.descend(best.x, curvature=best.curvature, tolerance=tolerance)
     for _ in range(_MAX_ROUNDS):
         end = _globally(objective, best)
         if end.value >= best.value - best.evaluation.off_by:
