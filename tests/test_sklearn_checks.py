@@ -125,7 +125,12 @@ def expected_failures(estimator):
 # The checks' tiny data sets deserve these warnings; they are tested on their own.
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::skspectral.{name}")
-    for name in ("KernelBoundWarning", "DegenerateCriterionWarning", "LowRankWarning")
+    for name in (
+        "KernelBoundWarning",
+        "DegenerateCriterionWarning",
+        "LowRankWarning",
+        "UndeterminedVarianceWarning",
+    )
 ]
 
 
