@@ -37,6 +37,7 @@ from importlib.metadata import version
 
 from .datasets import load_motorcycle
 from .displays import (
+    AdditivePartsDisplay,
     CalibrationDisplay,
     CorrelationDisplay,
     EvidenceDisplay,
@@ -47,8 +48,11 @@ from .displays import (
 )
 from .inference.averaging import VariancePosterior
 from .inference.covariances import CovarianceResult
+from .inference.mean_summary import MeanSummary
 from .inference.tuning import TuningResult
 from .inference.uncertainty import VarianceUncertainty
+from .learning.design import KernelPosterior
+from .linalg.indefinite import Repair
 from .linalg.spectrum import Spectrum
 from .metrics import (
     interval_coverage,
@@ -88,6 +92,7 @@ from .support.exceptions import (
 __version__ = version("skspectral")
 
 __all__ = [
+    "AdditivePartsDisplay",
     "CalibrationDisplay",
     "CorrelationDisplay",
     "CovarianceResult",
@@ -100,16 +105,19 @@ __all__ = [
     "IndefiniteKernelError",
     "IndefiniteKernelWarning",
     "KernelBoundWarning",
+    "KernelPosterior",
     "KernelSearchCV",
     "KernelSearchDisplay",
     "LaplacianProcessRegressor",
     "LowRankWarning",
+    "MeanSummary",
     "NoiseResolutionWarning",
     "OutputCorrelations",
     "PredictionBandDisplay",
     "RankDeficientBasisWarning",
     "RelevanceVectorClassifier",
     "RelevanceVectorRegressor",
+    "Repair",
     "SpectralGPClassifier",
     "SpectralGPRegressor",
     "SpectralKernelRidge",

@@ -549,3 +549,12 @@ def test_training_inputs_are_copied_unless_told_otherwise():
     copied, kept = (process(copy_X_train=flag).fit(X, y) for flag in (True, False))
     assert not np.shares_memory(copied.X_train_, X)
     assert np.shares_memory(kept.X_train_, X)
+
+
+@pytest.mark.parametrize("constant", [1e-3, 1e-9, 1e-15])
+def test_a_small_fixed_signal_variance_leaves_the_targets_to_the_noise(constant):
+    X, y = smooth(n=40)
+    gp = SpectralGPRegressor(ConstantKernel(constant, "fixed") * RBF(1.0), optimizer=None).fit(X, y)
+    assert gp.signal_variance_ == pytest.approx(constant)
+    assert gp.noise_variance_ == pytest.approx(y.var(ddof=1), rel=0.01)
+    assert gp.tuning_[0].status == "interior"

@@ -229,7 +229,7 @@ def test_blocks_of_predictions_are_as_large_as_a_factor_allows(monkeypatch):
     X, y = smooth(8, n=900)
     model = SpectralGPRegressor(RBF(1.0), optimizer=None, method="low_rank", rank=16).fit(X, y)
     monkeypatch.setattr("skspectral.models.fitted._BLOCK_ENTRIES", 1600)
-    assert [len(X[rows]) for rows in model._fitted._blocks(X)] == [100] * 9
+    assert [len(X[rows]) for rows in model._fitted.blocks(X)] == [100] * 9
 
 
 @pytest.mark.filterwarnings("ignore::skspectral.UndeterminedVarianceWarning")

@@ -28,6 +28,7 @@ from skspectral.criteria import CRITERIA
 from skspectral.decomposition.data import Data
 from skspectral.decomposition.plan import Plan
 from skspectral.inference.variances import VarianceBounds, VariancePrior
+from skspectral.kernels import Exponential, KernelOverflowError
 from skspectral.learning import levels as learning
 from skspectral.learning.descent import minimize_in_box
 from skspectral.learning.levels import learn
@@ -593,3 +594,15 @@ def test_steps_by_factors_stay_above_the_rounding_of_their_gram_matrix():
     at_limit = objective(np.append(0.0, objective.box(bounds)[0][-1]))
     assert np.isfinite(at_limit.value)
     assert np.isfinite(at_limit.gradient).all()
+
+
+def test_drawn_starts_at_which_a_kernel_overflows_are_passed_over():
+    X, y = smooth(n=20)
+    kernel = Exponential(ConstantKernel(0.1, (1e-3, 1e5)) * RBF(1.0, "fixed"))
+    with pytest.raises(KernelOverflowError):
+        SpectralGPRegressor(kernel.clone_with_theta([np.log(5e4)])).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelBoundWarning)
+        alone = SpectralGPRegressor(kernel).fit(X, y)
+        several = SpectralGPRegressor(kernel, n_restarts_optimizer=6, random_state=0).fit(X, y)
+    assert several.log_marginal_likelihood_value_ >= alone.log_marginal_likelihood_value_ - 1e-6

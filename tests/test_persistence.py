@@ -34,6 +34,8 @@ MODELS = {
     "linear ridge": SpectralKernelRidge(kernel="linear"),
     "process": SpectralGPRegressor(RBF(5.0)),
     "averaged": SpectralGPRegressor(RBF(5.0), optimizer=None, inference="integrate"),
+    "averaged over kernels": SpectralGPRegressor(RBF(5.0), inference="integrate"),
+    "trend": SpectralGPRegressor(RBF(5.0), optimizer=None, basis="quadratic"),
     "low rank": SpectralGPRegressor(RBF(5.0), optimizer=None, method="low_rank", rank=20),
     "stream": StreamingSpectralRegressor(RBF(5.0), landmarks=20),
     "pipeline": make_pipeline(StandardScaler(), SpectralGPRegressor(RBF(0.4), optimizer=None)),
@@ -61,6 +63,7 @@ def answers(model, X):
         parts += [last.loo_predict(), found.noise_interval, found.signal_interval]
     if hasattr(last, "predict_interval"):
         parts += last.predict_interval(X)
+    if hasattr(last, "sample_y"):
         parts += last.predict(X, return_std=True)
     return np.concatenate(parts)
 

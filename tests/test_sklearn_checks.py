@@ -56,6 +56,7 @@ LEARNING = [
     SpectralGPRegressor(method="low_rank", selection="greedy"),
     SpectralGPRegressor(ConstantKernel() * Matern(nu=1.5) + WhiteKernel(), criterion="loo"),
     SpectralGPRegressor(outputs="correlated"),
+    SpectralGPRegressor(indefinite="clip"),
 ]
 SPARSE = [
     RelevanceVectorRegressor(),
@@ -96,6 +97,10 @@ def averages_by_evidence(settings):
 
 CHECKED = [make(SpectralKernelRidge, settings) for settings in every_two(RIDGES)]
 CHECKED += [make(SpectralGPRegressor, settings) for settings in every_two(PROCESSES, averages_by_evidence)]
+CHECKED += [
+    SpectralKernelRidge(kernel="sigmoid", indefinite="flip"),
+    SpectralGPRegressor(RBF(), basis="linear", optimizer=None),
+]
 LEARNING += [make(StreamingSpectralRegressor, settings) for settings in every_two(STREAMS)]
 
 WEIGHTS_ARE_PRECISIONS = dict.fromkeys(
@@ -120,7 +125,12 @@ def expected_failures(estimator):
 # The checks' tiny data sets deserve these warnings; they are tested on their own.
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::skspectral.{name}")
-    for name in ("KernelBoundWarning", "DegenerateCriterionWarning", "LowRankWarning")
+    for name in (
+        "KernelBoundWarning",
+        "DegenerateCriterionWarning",
+        "LowRankWarning",
+        "UndeterminedVarianceWarning",
+    )
 ]
 
 

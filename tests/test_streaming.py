@@ -22,6 +22,7 @@ from skspectral import (
 from skspectral.criteria import CRITERIA
 from skspectral.inference.solution import solve
 from skspectral.inference.variances import VarianceBounds
+from skspectral.kernels import Columns
 from skspectral.kernels.gram import make_gram
 from skspectral.linalg import factors
 from skspectral.linalg.factors import FeatureMap
@@ -548,3 +549,19 @@ def test_a_sample_depends_on_the_content_of_rows_alone():
     assert not np.array_equal(whole.sample.X, Survey.of(chunk, 60, 2).sample.X)
     # spread like the rows
     assert np.abs(whole.sample.X.mean(axis=0) - X.mean(axis=0)).max() < 4 * 1.2 / np.sqrt(60)
+
+
+def test_columns_of_kernels_have_the_names_of_the_table():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = np.sin(X[:, 2])
+    named = Columns(RBF(1.0), ["depth"])
+    model = StreamingSpectralRegressor(named, landmarks=20).fit(
+        pd.DataFrame(X, columns=["a", "b", "depth"]), y
+    )
+    by_position = StreamingSpectralRegressor(Columns(RBF(1.0), 2), landmarks=20).fit(X, y)
+    frame = pd.DataFrame(X[:5], columns=["a", "b", "depth"])
+    np.testing.assert_allclose(model.predict(frame), by_position.predict(X[:5]))
+    with pytest.raises(ValueError, match="Column 'width' does not exist"):
+        StreamingSpectralRegressor(Columns(RBF(), ["width"])).fit(frame, y[:5])

@@ -18,7 +18,8 @@ from skspectral import (
     SpectralKernelRidge,
     UndeterminedVarianceWarning,
 )
-from skspectral.inference.averaging import StudentMixture, _quadrature
+from skspectral.inference.averaging import _quadrature
+from skspectral.inference.student_mixture import StudentMixture
 from skspectral.inference.tuned import ratio_range
 
 GP = SpectralGPRegressor(RBF(1.0), optimizer=None)
@@ -460,7 +461,8 @@ def test_nodes_are_few_and_none_is_negligible():
 def test_averaging_needs_no_further_decomposition_and_keeps_the_maximised_variances():
     X, y = smooth(n=30)
     maximised, averaged = (
-        SpectralGPRegressor(RBF(1.0), inference=i).fit(X, y) for i in ("maximize", "integrate")
+        SpectralGPRegressor(RBF(1.0), optimizer=None, inference=i).fit(X, y)
+        for i in ("maximize", "integrate")
     )
     assert averaged.n_decompositions_ == maximised.n_decompositions_
     assert averaged.kernel_ == maximised.kernel_
@@ -680,7 +682,7 @@ def test_the_quadrature_is_capped_whatever_the_weights():
     ("change", "message"),
     [
         ({"criterion": "gcv"}, "needs criterion='evidence', got 'gcv'"),
-        ({"priors": {"noise_variance": t(3)}}, r"cannot be combined with priors, got \['noise_variance'\]"),
+        ({"priors": {"noise_variance": t(3)}}, "cannot be combined with others"),
         ({"kernel": RBF(1.0) + WhiteKernel(0.1, "fixed")}, "fixes the noise variance at 0.1"),
         ({"kernel": ConstantKernel(2.0, "fixed") * RBF(1.0)}, "fixes the signal variance at 2"),
         ({"inference": "average"}, "'inference' parameter"),

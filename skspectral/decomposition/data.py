@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from ..kernels.gram import scattered
-from ..linalg.rows import Rows
+from ..linalg.rows import Rows, span
 
 __all__ = ["Data"]
 
@@ -90,9 +90,17 @@ class Data:
         return np.argsort(np.mod(gram.fingerprint(self.X) + scattered(Y), 1.0), kind="stable")
 
     def subset(self, keep):
-        """Return some of the rows, by index or mask."""
-        weight, basis = (None if part is None else part[keep] for part in (self.weight, self.basis))
+        """Return some of the rows, by index or mask, with functions of the same mean that they tell apart."""
+        weight = None if self.weight is None else self.weight[keep]
+        basis = None if self.basis is None else span(self.basis[keep])
         return Data(self.X[keep], self.Y[keep], weight, basis)
+
+    def detrended(self):
+        """Return the targets less their least-squares fit by mean functions, (n, m)."""
+        if self.basis is None:
+            return self.Y
+        rows = self.rows
+        return self.Y - self.basis @ (rows.R_inv @ (rows.Q.T @ (rows.sqrt_weight * self.Y)))
 
     def of_present_rows(self):
         """Return the rows of positive weight."""

@@ -177,16 +177,18 @@ def decompose(problem, plan):
     if Phi is not None and plan.takes_exact_features(Phi.shape[1]):
         return _from_exact_features(Phi, problem.data)
     route = plan.route(n)
+    if plan.may_repair:
+        return decompose_matrix(problem.gram, problem.data, plan.indefinite)
     if route is not Route.EXACT:
         problem.gram.check(problem.data.X)
     return _ROUTES[route](problem, plan.factor_rank(n))
 
 
-def decompose_matrix(gram, data):
+def decompose_matrix(gram, data, indefinite="refuse"):
     """Return the `Decomposition` of the kernel matrix itself, O(n^3)."""
     K, precision = gram.square(data.X), gram.precision(data.X)
-    spectrum = Spectrum.from_gram(K, data.basis, data.weight, precision=precision, overwrite_K=True)
-    return Decomposition(spectrum)
+    settings = {"precision": precision, "indefinite": indefinite, "overwrite_K": True}
+    return Decomposition(Spectrum.from_gram(K, data.basis, data.weight, **settings))
 
 
 def decompose_on_landmarks(problem, landmarks):
@@ -270,7 +272,7 @@ def _pivoted(problem, **settings):
 def greedy_factor(problem, rank, random_state=0):
     """Return the `Factor` of at most `rank` rows chosen by how well they explain the targets."""
     data = problem.data
-    Y = data.Y if data.basis is None else data.Y - np.average(data.Y, axis=0, weights=data.weight)
+    Y = data.detrended()
     size = np.abs(Y).max(axis=0)
     return greedy_landmarks(
         problem.gram,
@@ -333,12 +335,11 @@ def pilot_noise_ratio(problem):
         return float(problem.noise_ratio.min())
     data = problem.data
     chosen = np.sort(data.shuffled(problem.gram)[:_PILOT])
-    weight, basis = (None if part is None else part[chosen] for part in (data.weight, data.basis))
-    if weight is not None and not weight.any():
-        weight = None
+    pilot = data.subset(chosen)
+    weight = pilot.weight if pilot.weight is None or pilot.weight.any() else None
     with threads_for(len(chosen)):
         K = problem.gram.block(data.X, chosen)
         precision = problem.gram.precision(data.X)
-        spectrum = Spectrum.from_gram(K, basis, weight, precision=precision, overwrite_K=True)
-        solution = solve(spectrum.rotate(data.Y[chosen]), CRITERIA["evidence"], problem.bounds)
+        spectrum = Spectrum.from_gram(K, pilot.basis, weight, precision=precision, overwrite_K=True)
+        solution = solve(spectrum.rotate(pilot.Y), CRITERIA["evidence"], problem.bounds)
     return float(min(solution.noise_ratio.min(), solution.rotated.largest))

@@ -62,12 +62,20 @@ class Plan:
     must_be_exact : bool
         Whether "auto" may not approximate: a factor is certified for the largest evidence only, not for
         other criteria, given noise ratios, priors or averages.
+    indefinite : {"refuse", "flip", "clip"}
+        What becomes of negative eigenvalues. Factors do not see them, so that the last two need the matrix.
     """
 
     method: str = "auto"
     rank: int | None = None
     selection: str = "pivots"
     must_be_exact: bool = False
+    indefinite: str = "refuse"
+
+    @property
+    def may_repair(self):
+        """Whether an indefinite kernel matrix is repaired instead of refused."""
+        return self.indefinite != "refuse"
 
     def check(self, n):
         """Refuse a rank that n rows cannot have, and what LAPACK or the memory cannot hold."""
@@ -75,7 +83,13 @@ class Plan:
             raise ValueError(
                 f"rank={self.rank} is larger than the number of rows, {n}. Use rank <= {n} or rank=None."
             )
-        if self.method == "exact" and n > LARGEST_DENSE:
+        if self.may_repair and (self.method == "low_rank" or self.rank or self.selection == "greedy"):
+            raise ValueError(
+                f"indefinite={self.indefinite!r} replaces eigenvalues of the kernel matrix, which factors do "
+                "not show. Use method='auto' or 'exact' with rank=None and selection='pivots', or "
+                "indefinite='refuse'."
+            )
+        if (self.method == "exact" or self.may_repair) and n > LARGEST_DENSE:
             raise ValueError(
                 f"method='exact' decomposes a matrix of {n} rows, but LAPACK's workspace is counted in 32 "
                 f"bits, which ends at about {LARGEST_DENSE} rows. Use method='low_rank' or 'auto'."
@@ -89,7 +103,7 @@ class Plan:
 
     def route(self, n):
         """Return what stands for a kernel matrix of n rows."""
-        if self.method == "exact":
+        if self.method == "exact" or self.may_repair:
             return Route.EXACT
         if self.selection == "greedy":
             return Route.GREEDY
@@ -150,9 +164,9 @@ class Plan:
             return replace(self, method="exact", rank=None)
         return replace(self, rank=min(self.rank, n))
 
-    def by_pivots(self):
-        """Return the plan that chooses rows by the kernel alone, as learning does."""
-        return replace(self, selection="pivots")
+    def for_learning(self):
+        """Return the plan of learning: rows chosen by the kernel alone, no indefinite matrices."""
+        return replace(self, selection="pivots", indefinite="refuse")
 
 
 def _fits_in_memory(n):

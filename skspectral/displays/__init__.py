@@ -5,6 +5,7 @@ can be drawn again with ``plot(ax=...)``; ``ax_`` and ``figure_`` hold what was 
 imported when something is drawn, not before.
 """
 
+from .additive_parts import AdditivePartsDisplay
 from .calibration import CalibrationDisplay
 from .correlation import CorrelationDisplay
 from .evidence import EvidenceDisplay
@@ -14,6 +15,7 @@ from .spectrum import SpectrumDisplay
 from .surface import EvidenceSurfaceDisplay
 
 __all__ = [
+    "AdditivePartsDisplay",
     "CalibrationDisplay",
     "CorrelationDisplay",
     "EvidenceDisplay",

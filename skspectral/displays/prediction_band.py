@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ..support.intervals import check_coverage
 from .canvas import BLACK, COLORS, Display
-from .view import interval, output_column, unwrap
+from .view import has_distribution, interval, output_column, unwrap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -225,7 +225,7 @@ def _bands(model: Any, inputs: Any, coverage: float, output: int) -> tuple[Any, 
     except TypeError:
         return None, None
     band = tuple(output_column(end, output) for end in band)
-    if not hasattr(model, "predict_interval"):  # scikit-learn's cannot leave out the noise
+    if not has_distribution(model):  # scikit-learn's cannot leave out the noise
         return band, None
     function = interval(model, inputs, coverage, include_noise=False)
     return band, tuple(output_column(end, output) for end in function)

@@ -1,6 +1,7 @@
 """What displays see of a fitted estimator: public attributes and methods, nothing else."""
 
 import copy
+from inspect import signature
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from ..support.shapes import as_columns
 
 __all__ = [
     "criterion_values",
+    "has_distribution",
     "interval",
     "n_outputs",
     "output_column",
@@ -72,9 +74,15 @@ def criterion_values(model, criterion, alphas):
     return as_columns(other.criterion_curve(alphas))
 
 
+def has_distribution(model):
+    """Return whether a model's intervals come from a distribution, which knows the function without noise."""
+    method = getattr(model, "predict_interval", None)
+    return method is not None and "include_noise" in signature(method).parameters
+
+
 def interval(model, X, coverage, **kwargs):
     """Return (lower, upper) of new observations: `predict_interval`, or the normal one of mean and std."""
-    if hasattr(model, "predict_interval"):
+    if has_distribution(model):
         return model.predict_interval(X, coverage=coverage, **kwargs)
     try:
         mean, std = model.predict(X, return_std=True, **kwargs)

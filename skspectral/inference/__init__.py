@@ -8,7 +8,11 @@ covariances  minimisation over two covariance matrices, of signals and of noise
 correlated   covariances between outputs from one decomposition: independent outputs in another basis
 entries      the same where outputs have holes, from one dense system of the observed entries
 uncertainty  standard errors and profile-likelihood intervals of the variances
+student_mixture  mixtures of Student-t distributions
 averaging    predictions averaged over the variances
+mean_summary coefficients of mean functions with standard errors and tests
+jackknife    intervals from leave-one-out models
+variance_form  the variance of predictions as a quadratic form
 observations targets under any likelihood, as functions of latent values
 modes        the mode of latent values by Newton's method
 approximate  normal posteriors of latent functions, their evidence and its gradient

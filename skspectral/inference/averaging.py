@@ -16,20 +16,22 @@ multiplies p(x | y). Nodes are then pairs of x and of quantiles of b, and predic
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import gammainc, gammaincinv, gammaln, ndtr, ndtri, stdtr, stdtrit
+from scipy.special import gammainc, gammaincc, gammaincinv
 
 from ..criteria import CRITERIA
 from ..support.exceptions import UndeterminedVarianceWarning, warn_user
+from ..support.intervals import check_coverage
 from .solution import Solution
+from .student_mixture import StudentMixture, inflate
 from .tuned import search_range
 from .variances import finite_ratio
 
 __all__ = [
     "AveragedSolution",
-    "StudentMixture",
     "VariancePosterior",
     "check_integrable",
     "integrate_variances",
+    "pooled",
 ]
 
 # Functions of x have features of width 1 or more beside the posterior itself, which panels adapt to.
@@ -44,8 +46,9 @@ _SCALE_NODES, _SCALE_WEIGHTS = np.polynomial.legendre.leggauss(15)
 # A log density so far below the largest is no mass in double precision.
 _NO_MASS = 45.0
 _NEGLIGIBLE_WEIGHT = 1e-10
-_QUANTILE_TOLERANCE = 1e-12
-_MAX_QUANTILE_STEPS = 100
+# Bisections of a log variance, how far beyond all nodes they begin, and degrees of freedom that stand for
+# infinitely many.
+_BISECTIONS, _FAR, _MANY = 80, 40.0, 1e9
 
 
 @dataclass(frozen=True)
@@ -89,78 +92,52 @@ class VariancePosterior:
     signal_variance: np.ndarray
     degrees_of_freedom: int
 
+    def noise_interval(self, coverage: float = 0.95) -> tuple:
+        """Return lower and upper quantiles of the noise variance that leave out equal tails.
 
-@dataclass(frozen=True)
-class StudentMixture:
-    """Mixtures of K Student-t distributions with common weights, one mixture for each of n_new points.
+        Parameters
+        ----------
+        coverage : float, default=0.95
+            Probability of the interval.
 
-    Attributes
-    ----------
-    location, scale : ndarray of shape (n_new, K)
-        Of the components.
-    weight : ndarray of shape (K,)
-        Their probabilities.
-    dof : float
-        Degrees of freedom of all components.
-    """
-
-    location: np.ndarray
-    scale: np.ndarray
-    weight: np.ndarray
-    dof: float
-
-    @property
-    def mean(self):
-        """sum w m, (n_new,)."""
-        return self.location @ self.weight
-
-    @property
-    def variance(self):
-        """sum w [scale^2 nu/(nu-2) + (m - mean)^2], (n_new,); infinite for nu <= 2 unless the scale is 0."""
-        within = self.scale**2 @ self.weight
-        between = (self.location - self.mean[:, None]) ** 2 @ self.weight
-        return _inflate(within, self.dof) + between
-
-    def quantile(self, probability):
-        """Return the points where the distribution functions reach a probability in (0, 1), (n_new,).
-
-        Newton's method inside a shrinking bracket; the quantiles of the components are the first.
+        Returns
+        -------
+        tuple of two floats
         """
-        unit = ndtri(probability) if np.isinf(self.dof) else stdtrit(self.dof, probability)
-        components = self.location + self.scale * unit
-        low, high = components.min(axis=1), components.max(axis=1)
-        width = _QUANTILE_TOLERANCE * (high - low + self.scale.max(axis=1))
-        y = components @ self.weight
-        for _ in range(_MAX_QUANTILE_STEPS):
-            excess = self._distribution(y) - probability
-            low, high = np.where(excess < 0, y, low), np.where(excess < 0, high, y)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                newton = y - excess / self._density(y)
-            inside = (newton >= low) & (newton <= high)
-            proposal = np.where(inside, newton, 0.5 * (low + high))
-            done = np.abs(proposal - y) <= width
-            y = proposal
-            if done.all():
-                break
-        return y
+        return self._interval(self.noise_variance, coverage)
 
-    def _standardised(self, y):
-        """Return (y - m)/scale, with a scale of 0 replaced by the smallest that does not overflow."""
-        gap = y[:, None] - self.location
-        floor = np.finfo(np.float64).tiny + 1e-100 * np.abs(gap)
-        return gap / np.maximum(self.scale, floor)
+    def signal_interval(self, coverage: float = 0.95) -> tuple:
+        """Return lower and upper quantiles of the signal variance that leave out equal tails.
 
-    def _distribution(self, y):
-        z = self._standardised(y)
-        return (ndtr(z) if np.isinf(self.dof) else stdtr(self.dof, z)) @ self.weight
+        Parameters
+        ----------
+        coverage : float, default=0.95
+            Probability of the interval.
 
-    def _density(self, y):
-        nu, z = self.dof, self._standardised(y)
-        if np.isinf(nu):
-            return (np.exp(-0.5 * z**2) / (np.sqrt(2 * np.pi) * self.scale)) @ self.weight
-        log_constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
-        component = np.exp(log_constant - 0.5 * (nu + 1) * np.log1p(z**2 / nu))
-        return (component / self.scale) @ self.weight
+        Returns
+        -------
+        tuple of two floats
+        """
+        return self._interval(self.signal_variance, coverage)
+
+    def _interval(self, scale, coverage):
+        tail = 0.5 * (1.0 - check_coverage(coverage))
+        return self._quantile(scale, tail), self._quantile(scale, 1.0 - tail)
+
+    def _quantile(self, scale, probability):
+        """Return where sum w P(scale nu/chi2(nu) <= v) reaches a probability, by bisection of log v."""
+        scale, nu = np.maximum(scale, np.finfo(np.float64).tiny), min(self.degrees_of_freedom, _MANY)
+        low, high = np.log(scale.min()) - _FAR, np.log(scale.max()) + _FAR
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (low + high)
+            reached = gammaincc(0.5 * nu, 0.5 * nu * np.exp(np.log(scale) - middle)) @ self.weight
+            low, high = (middle, high) if reached < probability else (low, middle)
+        return float(np.exp(0.5 * (low + high)))
+
+    @property
+    def inflation(self) -> float:
+        """nu/(nu - 2), the variance of Student-t in units of its scale; infinite for nu <= 2."""
+        return float(inflate(np.ones(1), self.degrees_of_freedom)[0])
 
 
 @dataclass(frozen=True)
@@ -176,10 +153,14 @@ class AveragedSolution:
         At the maximum of the evidence.
     posteriors : tuple of VariancePosterior
         One for each output.
+    log_evidence : ndarray of shape (m,)
+        Log of the density that was averaged, integrated over the variances, up to a constant that does not
+        depend on the kernel; 0 for outputs without variation.
     """
 
     solution: Solution
     posteriors: tuple
+    log_evidence: np.ndarray
 
     def mean_solution(self):
         """Return the solution whose coefficients predict the mean of the mixture, its variances unchanged.
@@ -190,7 +171,7 @@ class AveragedSolution:
         shrink = np.column_stack(
             [(1.0 / (spectrum.s[:, None] + p.noise_ratio)) @ p.weight for p in self.posteriors]
         )
-        dual = spectrum.rows.sqrt_weight * (spectrum.U @ (rotated.y_tilde * shrink)) * rotated.scale
+        dual = spectrum.expand(rotated, rotated.y_tilde * shrink)
         return replace(self.solution, range_dual=dual, beta=spectrum.mean_coefficients(rotated, dual))
 
     def mixtures(self, geometry, basis, include_noise):
@@ -230,7 +211,7 @@ class AveragedSolution:
             )
             location = self._locations(j, geometry[0], basis)
             gap = location - (location @ p.weight)[:, None]
-            columns.append(_inflate(within, p.degrees_of_freedom) + (gap * p.weight) @ gap.T)
+            columns.append(inflate(within, p.degrees_of_freedom) + (gap * p.weight) @ gap.T)
         return self.solution.honest(np.stack(columns, axis=-1))
 
     def sample(self, geometry, basis, include_noise, n_samples, rng):
@@ -278,17 +259,17 @@ class AveragedSolution:
         )
 
 
-def check_integrable(criterion, priors, bounds):
+def check_integrable(criterion, variance_prior, bounds):
     """Refuse what averaging over the variances cannot be combined with, before any work."""
     if criterion != "evidence":
         raise ValueError(
             "inference='integrate' averages over the evidence and needs criterion='evidence', got "
             f"{criterion!r}. Use that criterion or inference='maximize'."
         )
-    if priors:
+    if variance_prior is not None:
         raise ValueError(
             "inference='integrate' has priors of the variances of its own and cannot be combined with "
-            f"priors, got {sorted(priors)}. Use priors=None or inference='maximize'."
+            "others. Use priors of kernel parameters alone, or inference='maximize'."
         )
     for name, (low, high) in (("noise", bounds.noise), ("signal", bounds.signal)):
         if low == high:
@@ -314,7 +295,7 @@ def integrate_variances(solution, bounds):
     Gauss rule disagrees with that of its halves, for any output: O(n) per node, all outputs at once.
     """
     rotated = solution.rotated
-    varying = np.flatnonzero(rotated.varies)
+    varying, log_evidence = np.flatnonzero(rotated.varies), np.zeros(rotated.n_outputs)
     if len(varying) and bounds.is_free:
         _warn_of_few_rows(rotated.n_free)
     posteriors = {j: _single_node(solution, j) for j in np.flatnonzero(~rotated.varies)}
@@ -323,11 +304,25 @@ def integrate_variances(solution, bounds):
         x_min, x_max, _ = search_range(rotated, bounds)
         box = None if bounds.is_free else bounds.box(part.scale)
         x, log_weight = _quadrature(lambda x: _log_density(part, x, box), x_min, x_max, 0.5 * rotated.n_free)
+        log_evidence[varying] = np.logaddexp.reduce(log_weight, axis=0)
         for column, j in enumerate(varying):
             one = part.select([column])
             limits = None if box is None else box.select([column])
             posteriors[j] = _posterior(one, limits, x, log_weight[:, column])
-    return AveragedSolution(solution, tuple(posteriors[j] for j in range(rotated.n_outputs)))
+    ordered = tuple(posteriors[j] for j in range(rotated.n_outputs))
+    return AveragedSolution(solution, ordered, log_evidence)
+
+
+def pooled(posteriors, probability):
+    """Return the `VariancePosterior` of one output from those of several models with probabilities."""
+    weight = np.concatenate([p * one.weight for p, one in zip(probability, posteriors, strict=True)])
+    ratio, noise, signal = (
+        np.concatenate([getattr(one, name) for one in posteriors])
+        for name in ("noise_ratio", "noise_variance", "signal_variance")
+    )
+    order = np.argsort(ratio, kind="stable")
+    dof = posteriors[0].degrees_of_freedom
+    return VariancePosterior(ratio[order], weight[order], noise[order], signal[order], dof)
 
 
 def _warn_of_few_rows(degrees_of_freedom):
@@ -467,12 +462,3 @@ class _Panels:
     def joined(self, other):
         pairs = ((getattr(self, name), getattr(other, name)) for name in ("a", "b", "x", "log_mass"))
         return _Panels(*(np.concatenate(pair) for pair in pairs))
-
-
-def _inflate(scale_squared, dof):
-    """Return the variance scale^2 nu/(nu-2) of Student-t; infinite for nu <= 2, and 0 for a scale of 0."""
-    if np.isinf(dof):
-        return scale_squared
-    if dof > 2:
-        return scale_squared * (dof / (dof - 2.0))
-    return np.where(scale_squared == 0, 0.0, np.copysign(np.inf, scale_squared))

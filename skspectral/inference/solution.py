@@ -98,20 +98,24 @@ class Solution(Tuned):
         With R = U diag(v) U' + null projector, the residual is (R y)_i / R_ii and the predictive
         variance of row i, of weight w_i, is noise_var / (R_ii w_i), noise included. Absent rows hold 0.
         """
+        weighted, R_diag = self.weighted_loo_residuals()
+        w, present = self.spectrum.rows.sqrt_weight, self.spectrum.rows.present
+        zeros, at = np.zeros_like(weighted), present[:, None]
+        residual = np.divide(weighted, w, out=zeros.copy(), where=at)
+        with np.errstate(over="ignore"):  # at most the largest number there is
+            variance = np.divide(self.noise_var, R_diag * w**2, out=zeros, where=at)
+        variance = np.minimum(variance, np.finfo(np.float64).max)
+        return self.rotated.targets() - residual, self.honest(variance), ~present
+
+    def weighted_loo_residuals(self):
+        """Return sqrt(w_i) times leave-one-out residuals, (R y)_i / R_ii, 0 in absent rows, and diag R."""
         spectrum, rotated = self.spectrum, self.rotated
         v = 1.0 / (1.0 + spectrum.s[:, None] / self.noise_ratio)
         Ry = (spectrum.U @ (v * rotated.y_tilde) + rotated.null_residual) * rotated.scale
         R_diag = spectrum.U_squared @ v + spectrum.null_leverage
-        w = spectrum.rows.sqrt_weight
-        absent = ~spectrum.rows.present
-        self._check_determined(absent)
-        present = ~absent[:, None]
-        zeros = np.zeros_like(Ry)
-        residual = np.divide(Ry, R_diag * w, out=zeros.copy(), where=present)
-        with np.errstate(over="ignore"):  # at most the largest number there is
-            variance = np.divide(self.noise_var, R_diag * w**2, out=zeros, where=present)
-        variance = np.minimum(variance, np.finfo(np.float64).max)
-        return rotated.targets() - residual, self.honest(variance), absent
+        present = spectrum.rows.present
+        self._check_determined(~present)
+        return np.divide(Ry, R_diag, out=np.zeros_like(Ry), where=present[:, None]), R_diag
 
     def draw(self, geometry, include_noise, n_samples, rng):
         """Return draws around the mean from the joint distribution of new points, (n_new, m, n_samples)."""

@@ -27,6 +27,8 @@ __all__ = [
 _TIE = 1e-12
 # Slope of a criterion in log noise_ratio that is no wish for less noise.
 _FLAT = 1e-2
+# Largest noise variance of interest, relative to the mean square of the targets.
+_ROOM = 1e3
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,8 @@ def criterion_curve(rotated, criterion, noise_ratios):
 def search_range(rotated, bounds):
     """Return x_min, x_max and whether each end is the limit itself rather than a bound given by the user."""
     smallest, largest = ratio_range(rotated)
+    if bounds.signal[0] > 0:  # a small signal variance must leave room for noise that explains the targets
+        largest = max(largest, _ROOM * rotated.scale.max() ** 2 / bounds.signal[0])
     low, high = bounds.noise_ratio
     x_min, x_max = np.log(np.clip([smallest, largest], low, max(high, smallest)))
     return x_min, x_max, (low < smallest, np.isinf(high) and bounds.signal[0] == 0)

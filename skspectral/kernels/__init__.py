@@ -23,6 +23,7 @@ The rooms of the floor:
 
 ==========  =====================================================================================
 algebra     K(X, Z) of any kernel, and sum_ij G_ij dK_ij/dtheta without the tensor of derivatives
+slopes      the same for derivatives by the inputs
 composable  what the kernels above share
 columns     `Columns`, `resolve_columns`
 functions   `Exponential`, `Polynomial`

@@ -141,7 +141,8 @@ class _Leaf:
 
     def __init__(self, kernel, inputs):
         self.kernel, self.inputs, self.n_dims = kernel, inputs, kernel.n_dims
-        self.fixed = {h.name: getattr(kernel, h.name) for h in kernel.hyperparameters if h.fixed}
+        params = kernel.get_params()  # those of kernels inside, too
+        self.fixed = {h.name: params[h.name] for h in kernel.hyperparameters if h.fixed}
         self.free = [(h.name, h.n_elements) for h in kernel.hyperparameters if not h.fixed]
 
     def values(self, theta):

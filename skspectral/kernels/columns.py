@@ -6,6 +6,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from .algebra import contract, evaluate
 from .composable import NestedKernel
+from .slopes import contract_inputs
 
 __all__ = ["Columns", "resolve_columns"]
 
@@ -103,6 +104,12 @@ class Columns(NestedKernel):
 
     def _contract(self, G, X, Z=None):
         return contract(self.kernel, G, *self._both(X, Z))
+
+    def _contract_inputs(self, V, X, Z):
+        slope = np.zeros(X.shape)
+        inner = contract_inputs(self.kernel, V, *self._both(X, Z))
+        np.add.at(slope, (slice(None), positions(self.columns, X.shape[1])), inner)  # maybe repeated ones
+        return slope
 
     def _with_gradient(self, X):
         return self.kernel(self._chosen(X), eval_gradient=True)

@@ -8,6 +8,7 @@ from sklearn.gaussian_process.kernels import Hyperparameter
 
 from .algebra import contract, evaluate
 from .composable import NestedKernel, finite
+from .slopes import contract_inputs
 
 __all__ = ["Exponential", "Polynomial"]
 
@@ -42,6 +43,9 @@ class _FunctionOfKernel(NestedKernel):
 
     def _contract(self, G, X, Z=None):
         return contract(self.kernel, G * self._q_slope(evaluate(self.kernel, X, Z)), X, Z)
+
+    def _contract_inputs(self, V, X, Z):
+        return contract_inputs(self.kernel, V * self._q_slope(evaluate(self.kernel, X, Z)), X, Z)
 
     def _with_gradient(self, X):
         k, dk = self.kernel(X, eval_gradient=True)

@@ -22,6 +22,7 @@ from sklearn.gaussian_process.kernels import (
 
 __all__ = [
     "KernelParts",
+    "additive_terms",
     "default_kernel",
     "has_white_noise",
     "parameter_names",
@@ -170,6 +171,11 @@ def _parameter(kernel, name):
         return value, value, value
     low, high = hyperparameter.bounds[0]
     return value, float(low), float(high)
+
+
+def additive_terms(kernel):
+    """Return the kernels of which a kernel is the sum."""
+    return _flatten(kernel, Sum)
 
 
 def parameter_names(kernel):

@@ -6,6 +6,7 @@ import numpy as np
 
 from .algebra import contract, contract_diagonal, evaluate
 from .composable import NestedKernel
+from .slopes import contract_inputs, diagonal_slope
 
 __all__ = ["Normalized", "Scaled"]
 
@@ -146,6 +147,12 @@ class Normalized(_Scaling):
         slope -= 0.5 * contract_diagonal(self.kernel, GK.sum(axis=1) * self._f(X) ** 2, X)
         slope -= 0.5 * contract_diagonal(self.kernel, GK.sum(axis=0) * self._f(Z_or_X) ** 2, Z_or_X)
         return slope
+
+    def _contract_inputs(self, V, X, Z):
+        VK, of_diagonal = V * self._evaluate(X, Z), diagonal_slope(self.kernel, X)
+        relative = of_diagonal * self._f(X)[:, None] ** 2
+        slope = contract_inputs(self.kernel, V * self._factors(X, Z), X, Z)
+        return slope - 0.5 * VK.sum(axis=1)[:, None] * relative
 
     def _with_gradient(self, X):
         K, scaled = super()._with_gradient(X)

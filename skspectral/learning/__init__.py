@@ -7,6 +7,7 @@ descent     minimisation of an expensive smooth function in a box
 levels      from few rows to all of them
 latent_task `LatentTask`: the same for likelihoods that are not normal
 latent      learning by an approximate evidence
+design      points around the optimum over which predictions are averaged
 priors      hyperpriors of the kernel's parameters and the variances
 =========== ========================================================================
 """

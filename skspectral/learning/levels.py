@@ -15,6 +15,7 @@ from ..decomposition.decompose import Decomposition
 from ..decomposition.plan import SMALLEST_N, Route
 from ..inference.solution import Solution
 from ..kernels.parts import parameter_names
+from ..support.exceptions import IndefiniteKernelError
 from ..support.threads import available_threads, threads_for
 from .descent import minimize_in_box
 from .exploration import Explorer
@@ -26,6 +27,7 @@ __all__ = ["Learned", "at_level", "descend_on_landmarks", "learn", "learn_from_s
 
 # Fewest rows of a level, in all and for each parameter.
 _COARSEST, _COARSEST_EACH = 150, 15
+_ROWS_PER_MEAN_FUNCTION = 5
 # Decrease of -2 log density that is not worth another step: on all rows, where they are many, on the way.
 _TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-9, 1e-3, 1e-3
 # The same where what is maximised is a lower bound, for each parameter. -2 log density falls by about 1 for
@@ -105,12 +107,20 @@ def learn_from_starts(task, *, optimizer=None, n_restarts=0, random_state=None, 
         starts += [rng.uniform(*bounds.T) for _ in range(n_restarts)]
     if task.report is not None:
         task.report.line(_ahead(task, len(starts)))
-    if optimizer is None:
-        ends = [learn(task, theta, bounds, report=report) for theta in starts]
-    else:
-        ends = [learn_with(optimizer, task, theta, bounds) for theta in starts]
+    ends = [_from(task, starts[0], bounds, optimizer, report)]
+    for theta in starts[1:]:
+        try:
+            ends.append(_from(task, theta, bounds, optimizer, report))
+        except IndefiniteKernelError:
+            continue  # drawn where the kernel has no decomposition
     best = min(ends, key=lambda end: end.value)
     return replace(best, n_decompositions=sum(end.n_decompositions for end in ends))
+
+
+def _from(task, theta, bounds, optimizer, report):
+    if optimizer is None:
+        return learn(task, theta, bounds, report=report)
+    return learn_with(optimizer, task, theta, bounds)
 
 
 def learn(task, theta, bounds, *, report=None):
@@ -320,7 +330,11 @@ def at_level(report, objective):
 
 def _halvings(task):
     """Return how often the rows are halved for the coarsest level."""
-    fewest = max(_COARSEST, _COARSEST_EACH * task.kernel.n_dims)
+    fewest = max(
+        _COARSEST,
+        _COARSEST_EACH * task.kernel.n_dims,
+        _ROWS_PER_MEAN_FUNCTION * task.data.rows.n_mean,
+    )
     return max(0, int(np.log2(len(task) / fewest)))
 
 

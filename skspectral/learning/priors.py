@@ -66,6 +66,10 @@ class _ThetaPrior:
             gradient[k] += (ahead - behind) / (2 * _STEP)
         return value, gradient
 
+    def log_density(self, theta):
+        """Return the log density of theta itself: of the parameters, times d parameter / d theta."""
+        return float(sum(prior.logpdf(np.exp(theta[k])) + theta[k] for k, prior in self.placed))
+
 
 def _place(priors, kernel):
     """Return (index in theta, prior) pairs; refuse unknown names and starts without density."""

@@ -158,6 +158,10 @@ class Task:
         penalty, slope = self.theta_prior(theta)
         return value + penalty, gradient + slope
 
+    def log_prior(self, theta):
+        """Return the log prior density of theta, log parameters: flat where no prior says otherwise."""
+        return 0.0 if self.theta_prior is None else self.theta_prior.log_density(theta)
+
     def objective(self, theta, solution):
         """Return what is minimised, at the variances of a solution."""
         return self.with_prior(theta, solution.objective(self.criterion), np.zeros_like(theta))[0]

@@ -97,6 +97,10 @@ class FeatureMap:
         K_cross = gram.cross(X, self.landmarks)
         return solve_triangular(self.L, K_cross.T, lower=True, overwrite_b=True, check_finite=False).T
 
+    def pull_back(self, by_features):
+        """Return derivatives by K(X, Z), (n_new, r), given those by features."""
+        return solve_triangular(self.L, by_features.T, lower=True, trans=1, check_finite=False).T
+
 
 @dataclass(frozen=True)
 class InputFeatures:
@@ -158,13 +162,11 @@ def pivoted_cholesky(
     floor = 16.0 * eps * largest
     ties = gram.fingerprint(X)
     Phi, pivots = np.empty((n, 0), order="F"), np.empty(0, dtype=int)
-    store, trace = Columns(n, rank), residual.sum()
-    left = trace
+    store, trace, left = Columns(n, rank), residual.sum(), residual.sum()
     while len(pivots) < rank and (residual.sum() > tau or not len(pivots)) and residual.max() > floor:
         with threads_for(n, len(pivots) + _BLOCK):
             size = min(_BLOCK, rank - len(pivots))
-            draw = (rank, len(pivots)) if drawn else None
-            pool, least = _pool(residual, ties, floor, draw)
+            pool, least = _pool(residual, ties, floor, (rank, len(pivots)) if drawn else None)
             chosen, L_block = _choose(gram, X, Phi, weight, pool, size, least)
             if not len(chosen):
                 break  # what is left of the residual is rounding

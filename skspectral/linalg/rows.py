@@ -7,9 +7,9 @@ import numpy as np
 from scipy.linalg import svd
 from scipy.linalg.blas import dgemm
 
-from ..support.exceptions import RankDeficientBasisWarning, warn_user
+from ..support.exceptions import NonFiniteKernelError, RankDeficientBasisWarning, warn_user
 
-__all__ = ["RowCounts", "Rows", "add_outer", "check_kernel_values", "check_target_size"]
+__all__ = ["RowCounts", "Rows", "add_outer", "check_kernel_values", "check_target_size", "span"]
 
 _EPS = np.finfo(np.float64).eps
 # Its square is a number, with some room above.
@@ -173,23 +173,34 @@ class Rows:
 def check_kernel_values(K):
     """Refuse entries of a kernel matrix that are not finite."""
     if not np.isfinite(K).all():
-        raise ValueError(
-            "The kernel matrix has NaN or infinite entries. Rescale the inputs (or weights) or change the "
-            "kernel's parameters so that every k(x_i, x_j) is finite."
-        )
+        raise NonFiniteKernelError()
+
+
+def span(F):
+    """Return as many columns as F (n, functions) has independent ones, with the same span."""
+    return F if F.shape[1] == 1 else _orthonormal_columns(F)[0]
 
 
 def _orthonormal_basis(F):
     """Return Q, R_inv with F R_inv = Q, dropping directions that the rows do not determine."""
-    Q, size, Vt = svd(F, full_matrices=False)
-    kept = size > max(F.shape) * _EPS * size.max(initial=0.0)
-    if kept.sum() < F.shape[1]:
+    Q, R_inv = _orthonormal_columns(F)
+    if Q.shape[1] < F.shape[1]:
         warn_user(
-            f"Only {kept.sum()} of {F.shape[1]} mean functions can be told apart on {F.shape[0]} rows; "
-            "the shortest coefficient vector is used. Give more rows or fewer functions.",
+            f"Only {Q.shape[1]} of {F.shape[1]} mean functions can be told apart on {F.shape[0]} rows; "
+            "the shortest coefficient vector is used, in units in which all functions have length 1. Give "
+            "more rows or fewer functions.",
             RankDeficientBasisWarning,
         )
-    return np.ascontiguousarray(Q[:, kept]), Vt[kept].T / size[kept]
+    return Q, R_inv
+
+
+def _orthonormal_columns(F):
+    # Columns of length 1: the units of a mean function must not decide what is rounding.
+    length = _root_mean_square(F, 1.0)
+    length = np.where(length > 0, length, 1.0)
+    Q, size, Vt = svd(F / length, full_matrices=False)
+    kept = size > max(F.shape) * _EPS * size.max(initial=0.0)
+    return np.ascontiguousarray(Q[:, kept]), Vt[kept].T / size[kept] / length[:, None]
 
 
 def add_outer(K, A, B):

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..support.exceptions import IndefiniteKernelError, IndefiniteKernelWarning, warn_user
 from ..support.types import FloatArray
+from .indefinite import Repair
 from .projection import project_features
 from .reflectors import left_singular, symmetric_eigen
 from .rotated import Rotated
@@ -95,6 +96,8 @@ class Spectrum:
         K Q, kept because K itself is overwritten by its decomposition.
     loadings, QPhi : ndarray of shape (r, features) and (q, features), or None
         U'Phi and Q'Phi where K = Phi Phi' came as a factor.
+    repair : Repair or None
+        What was done to negative eigenvalues, where that was asked for and there were any.
     """
 
     s: np.ndarray
@@ -104,6 +107,7 @@ class Spectrum:
     KQ: np.ndarray
     loadings: np.ndarray | None = None
     QPhi: np.ndarray | None = None
+    repair: Repair | None = None
 
     @classmethod
     def from_gram(
@@ -113,6 +117,7 @@ class Spectrum:
         sample_weight: FloatArray | None = None,
         *,
         precision: float = _EPS,
+        indefinite: str = "refuse",
         overwrite_K: bool = False,
     ) -> Self:
         """Decompose a kernel matrix, O(n^3).
@@ -127,6 +132,9 @@ class Spectrum:
             Relative noise precisions; 0 means that the row is absent.
         precision : float, default=2.2e-16
             Relative error of the entries of K; 1.2e-7 for a matrix that was made in float32.
+        indefinite : {"refuse", "flip", "clip"}, default="refuse"
+            What becomes of eigenvalues so negative that rounding does not explain them: an error, their
+            moduli, or 0; see `Repair`.
         overwrite_K : bool, default=False
             Whether the memory of K may be used for U.
 
@@ -149,10 +157,14 @@ class Spectrum:
         s, V = symmetric_eigen(block.T)
         s, V = s[: len(s) - rows.n_mean], V[:, : len(s) - rows.n_mean]
         s = s if size > 0 else np.zeros_like(s)
+        s, repair = _repaired(s, mean_size, precision, size, indefinite)
         bound = max(s.max(initial=0.0), 0.0) + mean_size  # on the spectrum of K
         resolution = resolution_of(s, bound, precision, size)
         U = V if whole else _scatter_rows(np.asarray(V), rows.present)
-        return cls(np.where(s > resolution, s, 0.0), U, resolution, rows, KQ)
+        if repair is not None:  # in ascending order again
+            order = np.argsort(s, kind="stable")
+            s, U, repair = s[order], U[:, order], replace(repair, eigenvalues=repair.eigenvalues[order])
+        return cls(np.where(s > resolution, s, 0.0), U, resolution, rows, KQ, repair=repair)
 
     @classmethod
     def from_factor(
@@ -287,7 +299,15 @@ class Spectrum:
     def dual(self, rotated: RotatedRows, noise_ratio: FloatArray) -> FloatArray:
         """Return W^1/2 U y~/(s+g), the dual coefficients on the range of K, (n, m), in the units of y."""
         with np.errstate(over="ignore", invalid="ignore"):
-            weights = rotated.y_tilde / (self.s[:, None] + noise_ratio)
+            return self.expand(rotated, rotated.y_tilde / (self.s[:, None] + noise_ratio))
+
+    def expand(self, rotated: RotatedRows, weights: FloatArray) -> FloatArray:
+        """Return the coefficients of kernel values that belong to weights (r, m) of U'k~, (n, m).
+
+        For a repaired matrix these are coefficients of values of the kernel as it was given.
+        """
+        weights = weights if self.repair is None else self.repair.signs * weights
+        with np.errstate(over="ignore", invalid="ignore"):
             return _checked(self.rows.sqrt_weight * (self.U @ weights) * rotated.scale)
 
     def primal(self, range_dual: FloatArray) -> FloatArray:
@@ -303,6 +323,16 @@ class Spectrum:
         """Return beta = R^-1 (Q'y - Q'K alpha) belonging to `dual`, (functions, m)."""
         unweighted = _divided(dual, self.rows.sqrt_weight)
         return self.rows.R_inv @ (rotated.basis_part - self.KQ.T @ unweighted)
+
+    def project_outside_mean(self, cross: FloatArray) -> FloatArray:
+        """Return U'k of kernel values (n_new, n), or U'Phi phi of features (n_new, features), (r, n_new).
+
+        Of a function that is a part of the model's, and that mean functions are no part of.
+        """
+        if self.loadings is not None:
+            return self.loadings @ cross.T
+        rotated = self.U.T @ (self.rows.sqrt_weight * cross.T)
+        return rotated if self.repair is None else self.repair.signs * rotated
 
     def project(
         self, K_cross: FloatArray, prior: FloatArray, basis: FloatArray | None = None
@@ -334,7 +364,8 @@ class Spectrum:
         rows = self.rows
         k = rows.sqrt_weight * K_cross.T
         if rows.n_mean == 0:
-            return self._vectors_for(k.shape[1]).T @ k, prior, np.zeros_like(prior)
+            cross = self._vectors_for(k.shape[1]).T @ k
+            return *self._repaired_geometry(cross, prior), np.zeros_like(prior)
         z = rows.R_inv.T @ basis.T
         hk, Kh = rows.Q.T @ k, self.KQ @ z
         hKh = rows.Q.T @ Kh
@@ -344,11 +375,18 @@ class Spectrum:
         else:
             prior = prior - 2.0 * (z * hk).sum(axis=0) + (z * hKh).sum(axis=0)
             leverage = (z * z).sum(axis=0)
-        return self._vectors_for(k.shape[1]).T @ (k - Kh), prior, leverage
+        cross = self._vectors_for(k.shape[1]).T @ (k - Kh)
+        return *self._repaired_geometry(cross, prior), leverage
 
     def _vectors_for(self, n_columns):
         """Return U as it is best for a product with so many columns: entries pay where these are many."""
         return self.U if 2 * n_columns < len(self.rows) else self.dense_U
+
+    def _repaired_geometry(self, cross, prior):
+        """Return both for the kernel of the repaired matrix."""
+        if self.repair is None:
+            return cross, prior
+        return self.repair.signs * cross, self.repair.prior(cross, prior)
 
     def project_features(
         self, features: FloatArray, prior: FloatArray, basis: FloatArray | None = None
@@ -386,6 +424,21 @@ def _divided(dual, root):
     return np.divide(dual, root, out=np.zeros_like(dual), where=root > 0)
 
 
+def _repaired(s, mean_size, eps, size, indefinite):
+    """Return the eigenvalues to use, and the `Repair` where some were too negative for rounding."""
+    bound, smallest = max(s.max(initial=0.0), 0.0) + mean_size, s.min(initial=0.0)
+    if indefinite == "refuse" or -smallest <= _largest_rounding(bound, eps, size):
+        return s, None
+    rounding = len(s) * _EPS * max(bound, -smallest)
+    repair = Repair(indefinite, np.where(np.abs(s) > rounding, s, 0.0))
+    return repair.repaired, repair
+
+
+def _largest_rounding(bound, eps, size):
+    """Return how negative eigenvalues may be for rounding: of half the digits, or to single precision."""
+    return max(np.sqrt(eps) * bound, 0.5 * float(np.finfo(np.float32).eps) * size)
+
+
 def resolution_of(s, bound, eps, size):
     """Return the size below which eigenvalues are rounding; refuse what rounding does not explain.
 
@@ -394,11 +447,10 @@ def resolution_of(s, bound, eps, size):
     digits it is no rounding, unless it is no more than entries in float32 would explain: then a warning
     tells what was clipped.
     """
-    smallest, single = s.min(initial=0.0), 0.5 * float(np.finfo(np.float32).eps) * size
-    tolerance = np.sqrt(eps) * bound
-    if -smallest > max(tolerance, single):
-        raise IndefiniteKernelError(smallest, max(tolerance, single))
-    if -smallest > tolerance:
+    smallest, largest = s.min(initial=0.0), _largest_rounding(bound, eps, size)
+    if -smallest > largest:
+        raise IndefiniteKernelError(smallest, largest)
+    if -smallest > np.sqrt(eps) * bound:
         warn_user(
             f"Negative eigenvalues of the kernel matrix, down to {smallest:.3g} where the largest is "
             f"{bound:.3g}, were set to 0: they are as small as rounding to single precision makes them.",

@@ -8,9 +8,12 @@ import numpy as np
 from ..decomposition.data import Data
 from ..decomposition.decompose import Decomposition
 from ..inference.averaging import AveragedSolution
+from ..inference.jackknife import JackknifePlus
+from ..inference.mean_summary import MeanSummary
 from ..inference.solution import Solution
 from ..inference.variances import VarianceBounds
 from ..support.intervals import normal_interval
+from .mean_functions import MeanFunctions
 
 __all__ = ["Fitted", "as_objects", "by_output"]
 
@@ -39,6 +42,8 @@ class Fitted:
         Coefficients and, unless averaged, variances.
     y_ndim : int
         Dimensions of the user's y.
+    mean_functions : MeanFunctions
+        The functions whose coefficients are beta.
     averaged : AveragedSolution or None
         The mixture over variances, where there is one.
     """
@@ -49,6 +54,7 @@ class Fitted:
     decomposition: Decomposition
     solution: Solution
     y_ndim: int
+    mean_functions: MeanFunctions
     averaged: AveragedSolution | None = None
 
     @property
@@ -84,19 +90,24 @@ class Fitted:
         return dual if self.decomposition.feature_map is None else self.decomposition.spectrum.primal(dual)
 
     @property
+    def members(self):
+        """Pairs of probability and model, of which predictions are the mixture: this one alone."""
+        return ((1.0, self),)
+
+    @property
     def evidence_bounds(self):
         """Lower and upper bounds (m,) on the log evidence of the exact kernel matrix."""
         return self.decomposition.bounds(self.solution)
 
     def mean(self, X):
         """Return means (n_new, m), a block of rows at a time."""
-        return np.concatenate([self._mean(*self._cross(X[rows])) for rows in self._blocks(X)])
+        return np.concatenate([self._mean(*self.cross(X[rows])) for rows in self.blocks(X)])
 
     def mean_and_spread(self, X, prior, include_noise):
         """Return means and standard deviations (n_new, m), or joint covariances (n_new, n_new, m)."""
         if np.ndim(prior) == 2:
             return self._mean_and_spread(X, prior, include_noise)
-        parts = [self._mean_and_spread(X[rows], prior[rows], include_noise) for rows in self._blocks(X)]
+        parts = [self._mean_and_spread(X[rows], prior[rows], include_noise) for rows in self.blocks(X)]
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
     def _mean_and_spread(self, X, prior, include_noise):
@@ -115,7 +126,7 @@ class Fitted:
         if self.averaged is None:
             return normal_interval(*self.mean_and_spread(X, prior, include_noise), coverage)
         ends = []
-        for rows in self._blocks(X):
+        for rows in self.blocks(X):
             _, basis, geometry = self._at(X[rows], prior[rows])
             ends.append(self.averaged.interval(geometry, basis, coverage, include_noise))
         return tuple(np.concatenate(end) for end in zip(*ends, strict=True))
@@ -124,9 +135,17 @@ class Fitted:
         """Return the covariance between correlated outputs at each new input, (n_new, m, m)."""
         parts = [
             self.solution.output_covariance(*self._at(X[rows], prior[rows])[2], include_noise)
-            for rows in self._blocks(X)
+            for rows in self.blocks(X)
         ]
         return np.concatenate(parts)
+
+    def jackknife_interval(self, X, coverage):
+        """Return the ends of jackknife+ intervals, (n_new, m) both, at the variances of the solution."""
+        jackknife, ends = JackknifePlus(self.solution, coverage), []
+        for rows in self.blocks(X):
+            cross, basis = self.cross(X[rows])
+            ends.append(jackknife.interval(self.project(cross, np.zeros(cross.shape[0]), basis)[0], basis))
+        return tuple(np.concatenate(end) for end in zip(*ends, strict=True))
 
     def sample(self, X, prior, n_samples, rng, include_noise):
         """Return draws from the joint distribution, (n_new, m, n_samples)."""
@@ -140,48 +159,95 @@ class Fitted:
             return self.averaged.sample(geometry, basis, include_noise, n_samples, rng)
         return mean[..., None] + self.solution.draw(geometry, include_noise, n_samples, rng)
 
+    def beta_covariance(self):
+        """Return the covariance of beta, (functions, functions, m).
+
+        Coefficient j is the prediction where the mean functions are those of a unit vector and the kernel
+        is 0: (F'C^-1 F)^-1 is the covariance of such predictions.
+        """
+        q = len(self.solution.beta)
+        unit, nothing = np.eye(q), np.zeros((q, len(self.coefficients)))
+        geometry = self.project(nothing, np.zeros((q, q)), unit)
+        if self.averaged is not None:
+            return self.averaged.covariance(geometry, unit, include_noise=False)
+        return self.solution.honest(self.solution.predictive_variance(*geometry))
+
+    def mean_summaries(self):
+        """Return the `MeanSummary` of every output."""
+        beta, covariance = self.solution.beta, self.beta_covariance()
+        dof = self.solution.rotated.n_free
+        names = self.mean_functions.names
+        return tuple(MeanSummary(names, beta[:, j], covariance[..., j], dof) for j in range(beta.shape[1]))
+
     def missed_variance(self):
         """Return what the features miss of k(x, x) at the training rows, (n,): 0 without features."""
         missed = self.decomposition.missed
         return np.zeros(len(self.data)) if missed is None else missed
 
-    def _blocks(self, X):
+    def blocks(self, X):
         """Yield slices of new rows whose kernel with all training rows, or features, have a bounded size."""
-        n_nodes = 1 if self.averaged is None else max(len(p.weight) for p in self.averaged.posteriors)
-        size = max(1, _BLOCK_ENTRIES // max(len(self.coefficients), 8 * n_nodes))
+        size = max(1, _BLOCK_ENTRIES // max(len(self.coefficients), 8 * self._n_nodes))
         for start in range(0, max(X.shape[0], 1), size):
             yield slice(start, start + size)
 
-    def _cross(self, X):
+    @property
+    def _n_nodes(self):
+        """Components of a prediction."""
+        return 1 if self.averaged is None else max(len(p.weight) for p in self.averaged.posteriors)
+
+    def prior(self, X, *, joint):
+        """Return the kernel among new inputs, or its diagonal."""
+        return self.gram.square(X) if joint else self.gram.diagonal(X)
+
+    def mixtures(self, X, include_noise):
+        """Return the predictive `StudentMixture` of every output."""
+        _, basis, geometry = self._at(X, self.prior(X, joint=False))
+        return self.averaged.mixtures(geometry, basis, include_noise)
+
+    def cross(self, X):
         """Return what the coefficients multiply, kernel values or features, and mean functions or None."""
+        return self.cross_with(self.gram, X), self.mean_functions(X)
+
+    def cross_with(self, gram, X):
+        """Return what the coefficients multiply in a part of the model that has a kernel of its own."""
         feature_map = self.decomposition.feature_map
-        cross = self.gram.cross(X, self.data.X) if feature_map is None else feature_map(self.gram, X)
-        return cross, np.ones((cross.shape[0], 1)) if len(self.solution.beta) else None
+        return gram.cross(X, self.data.X) if feature_map is None else feature_map(gram, X)
 
     @cached_property
     def _level(self):
         """A typical value of the kernel at the rows; 0 where the mean does not take it up."""
+        return self._level_of(self.gram)
+
+    def _level_of(self, gram):
         if self.decomposition.feature_map is not None or not len(self.solution.beta):
             return 0.0
-        return float(self.gram.cross(self.data.X[:1], self.data.X).mean())
+        return float(gram.cross(self.data.X[:1], self.data.X).mean())
 
     def _mean(self, cross, basis):
+        mean = self._expansion(cross, self._level)
+        return mean if basis is None else mean + basis @ self.solution.beta
+
+    def mean_of_part(self, gram, cross):
+        """Return the mean of a part with a kernel of its own, from its values or features `cross`."""
+        return self._expansion(cross, self._level_of(gram))
+
+    def _expansion(self, cross, level):
         # A kernel that hardly varies has large coefficients whose sum is 0: what all of its values have in
         # common is multiplied apart, or it would drown the rest in rounding.
-        coefficients, level = self.coefficients, self._level
-        mean = (
-            (cross - level) @ coefficients + level * coefficients.sum(axis=0)
-            if level
-            else cross @ coefficients
-        )
-        return mean if basis is None else mean + basis @ self.solution.beta
+        if not level:
+            return cross @ self.coefficients
+        return (cross - level) @ self.coefficients + level * self.coefficients.sum(axis=0)
 
     def _at(self, X, prior):
         """Return means, mean functions and the geometry that spreads are made of."""
-        cross, basis = self._cross(X)
+        cross, basis = self.cross(X)
+        return self._mean(cross, basis), basis, self.project(cross, prior, basis)
+
+    def project(self, cross, prior, basis):
+        """Return the geometry of points, see `Spectrum.project`, from what `cross` returns."""
         spectrum = self.decomposition.spectrum
         project = spectrum.project if self.decomposition.feature_map is None else spectrum.project_features
-        return self._mean(cross, basis), basis, project(cross, prior, basis)
+        return project(cross, prior, basis)
 
 
 def by_output(fitted, values_of, axis=-1):

@@ -50,6 +50,11 @@ class FittedEntries:
         return self.alone.bounds
 
     @property
+    def mean_functions(self):
+        """The functions of the mean, the same for all outputs."""
+        return self.alone.mean_functions
+
+    @property
     def parts(self):
         """Outputs and models of each pattern of rows, of outputs alone."""
         return self.alone.parts
@@ -93,6 +98,13 @@ class FittedEntries:
         noise = self.solution.basis.noise_covariance if include_noise else 0.0
         return np.concatenate(blocks) + noise
 
+    def mean_summaries(self):
+        """Refuse: the covariance of beta is not known here."""
+        raise ValueError(
+            "mean_summary is not available for outputs='correlated' with missing targets. Use "
+            "outputs='independent', or only rows in which every output was observed."
+        )
+
     def leave_one_out(self):
         """Return mean and variance of every row from all the others, and which entries the fit never saw."""
         solution, shape = self.solution, self.data.Y.shape
@@ -135,7 +147,7 @@ class FittedEntries:
 
     def _functions(self, X):
         """Return mean functions at new inputs."""
-        return self.alone.parts[0][1]._cross(X)[1]
+        return self.mean_functions(X)
 
     def _among_outputs(self, X, prior, rows=None):
         """Return covariances between the outputs at each new input; of observations at `rows` of the fit."""
@@ -195,4 +207,9 @@ def check_entries(data, plan):
         raise ValueError(
             "outputs='correlated' with missing targets needs the kernel matrix, which method='low_rank' "
             "never forms. Use method='auto' or 'exact', or outputs='independent'."
+        )
+    if plan.may_repair:
+        raise ValueError(
+            "outputs='correlated' with missing targets needs the kernel matrix as it is, which "
+            f"indefinite={plan.indefinite!r} may replace. Use indefinite='refuse', or outputs='independent'."
         )

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..criteria import CRITERIA
@@ -25,17 +25,19 @@ from ..kernels.parts import default_kernel, parameter_names, split_kernel
 from ..learning.patterns import by_patterns, profiled_evidence
 from ..learning.priors import has_variance_priors, read_priors
 from ..learning.task import Task
+from ..linalg.indefinite import ACTIONS
 from ..support.atomic import all_or_nothing
-from ..support.intervals import check_coverage
 from ..support.memory import check_memory
 from ..support.progress import Progress
 from ..support.shapes import as_columns, like_targets, per_output, without_single_axis
-from ..support.types import Criterion, FloatArray, Method, Objects, RandomState, Selection
+from ..support.types import Criterion, FloatArray, Indefinite, Method, Objects, RandomState, Selection
 from ..support.validation import check_weights, with_checked_parameters, with_holes, without_holes
 from .conversion import as_sklearn
 from .correlation_methods import CorrelationMethods, covariance_attributes
 from .fitted_entries import check_entries
+from .mean_functions import MeanFunctions, check_enough_rows
 from .parts import part_of
+from .predictive_methods import PredictiveMethods
 from .prior import PriorProcess
 from .process_fitting import ProcessFitting
 from .scoring import ScoresObserved
@@ -48,6 +50,7 @@ __all__ = ["SpectralGPRegressor"]
 class SpectralGPRegressor(
     ProcessFitting,
     CorrelationMethods,
+    PredictiveMethods,
     HasSiblings,
     VarianceMethods,
     MultiOutputMixin,
@@ -56,7 +59,7 @@ class SpectralGPRegressor(
 ):
     """Gaussian process regression: variances tuned exactly for every output, kernel parameters learned.
 
-    The model is y = beta + f + e with f ~ N(0, signal_variance * K) and e ~ N(0, noise_variance / w).
+    The model is y = F beta + f + e with f ~ N(0, signal_variance * K) and e ~ N(0, noise_variance / w).
     The kernel matrix is factorised once and both variances follow at O(n) per trial value, for any number of
     outputs. The search over the variances is global. Length scales and other parameters of the kernel are
     learned by descents from several places, and may still end in a local optimum.
@@ -78,6 +81,11 @@ class SpectralGPRegressor(
         variances: vec(Y) ~ N(., Vg x K + Ve x W^-1) with full matrices Vg and Ve, maximising the (restricted)
         evidence from the one decomposition. It needs ``criterion="evidence"``, ``inference="maximize"``, no
         `priors` of variances and no fixed variance; bounds of variances are not used.
+    basis : None, "linear", "quadratic", transformer or callable, default=None
+        Further unpenalised functions of the mean, beside the constant of `fit_intercept` (universal kriging):
+        the inputs, these with their squares and products, or what ``transform(X)`` or the callable makes of
+        the validated X, (n_samples, n_functions). A transformer that is already fitted is used as it is, any
+        other is cloned and fitted to X. The uncertainty of all coefficients is part of the predictions.
     optimizer : {"default", "fmin_l_bfgs_b"}, callable or None, default="default"
         How the kernel's free parameters are learned. "default" descends along the analytic gradient of
         the profiled criterion, from few rows to all of them, and looks for better optima on the way: on the
@@ -98,8 +106,18 @@ class SpectralGPRegressor(
         "integrate" averages over them: the prior is 1/signal_variance and flat in the logarithm of the
         noise ratio, over the range that the spectrum resolves and within the bounds of a ``ConstantKernel``
         and a ``WhiteKernel``, and predictions are mixtures of Student-t distributions (of normal ones within
-        bounds), wider where few rows determine the variances. It needs ``criterion="evidence"``, no `priors`
-        and no fixed variance. Kernel parameters are in both cases those of the largest criterion.
+        bounds), wider where few rows determine the variances. Learned kernel parameters are averaged over,
+        too, with a flat prior of their logarithms within the bounds or the given `priors`: by points around
+        the largest evidence, each of which takes a decomposition that is kept: 7 to 17 for one parameter and
+        1 + 2p + 2^k for p of them, k < p beyond 4, and 2p more for their curvature. It needs
+        ``criterion="evidence"``, no priors of the variances and no fixed variance. ``optimizer=None`` takes
+        kernel parameters as known, and so does a factor of given rank, which learns them by a lower bound of
+        the evidence. Missing targets need ``optimizer=None``.
+    indefinite : {"refuse", "flip", "clip"}, default="refuse"
+        What becomes of a kernel matrix with negative eigenvalues, such as that of a sigmoid kernel or of
+        similarities: an error, their moduli in their place, or 0. New rows are transformed alike, and
+        `indefinite_` tells what was done. The last two decompose the whole matrix, whatever its size, and
+        kernel parameters are learned only where the kernel is positive semi-definite.
     method : {"auto", "exact", "low_rank"}, default="auto"
         "exact" decomposes the kernel matrix. "low_rank" never forms it: O(n r^2) time and O(n r) memory by
         a pivoted Cholesky factor. "auto" is exact for small n; otherwise it takes a factor where one of
@@ -131,16 +149,24 @@ class SpectralGPRegressor(
     noise_variance_, signal_variance_ : float or ndarray of shape (n_outputs,)
         The tuned variances.
     log_marginal_likelihood_value_ : float
-        Log evidence, summed over outputs. With an intercept it is the restricted one (REML): the textbook's
-        plus 1/2 log(sum of the weights) for each output, a constant that does not depend on the kernel.
+        Log evidence, summed over outputs. With mean functions F it is the restricted one (REML): the
+        textbook's plus 1/2 log|F'WF| for each output, a constant that does not depend on the kernel (for an
+        intercept alone, 1/2 log of the sum of the weights).
     alpha_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Weights of `kernel_` in the predictive mean; in a model of low rank, of the kernel that its factor
         stands for.
-    beta_ : ndarray of shape (1,) or (1, n_outputs), or None
-        Coefficients of the mean; None with ``fit_intercept=False``.
+    beta_ : ndarray of shape (n_functions,) or (n_functions, n_outputs), or None
+        Coefficients of the mean, that of the constant first; None where there are no mean functions. See
+        `mean_summary` for their standard errors.
+    mean_names_ : tuple of str
+        Names of the mean functions.
     variance_posterior_ : tuple of VariancePosterior, or None
         Posterior of the variances of each output; None unless ``inference="integrate"``. The other
-        attributes then are those of "maximize", but `alpha_` and `beta_` give the averaged mean.
+        attributes then are those of "maximize", but `alpha_` and `beta_` give the mean at `kernel_`, averaged
+        over the variances.
+    kernel_posterior_ : KernelPosterior, or None
+        Points and probabilities of the kernel parameters that predictions are averaged over; None where they
+        are not.
     signal_covariance_, noise_covariance_ : ndarray of shape (n_outputs, n_outputs), or None
         Covariances Vg and Ve between outputs; None unless ``outputs="correlated"``. Their diagonals are the
         variances.
@@ -162,6 +188,8 @@ class SpectralGPRegressor(
     spectrum_ : Spectrum
         The decomposition; where outputs are missing in different rows, that of the first output's rows, and
         so is `rank_`.
+    indefinite_ : Repair or None
+        What was done to negative eigenvalues; None where there were none.
     X_train_ : array-like of shape (n_samples, n_features)
         Training inputs.
     y_train_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
@@ -218,10 +246,12 @@ class SpectralGPRegressor(
         "criterion": [StrOptions(set(CRITERIA))],
         "fit_intercept": ["boolean"],
         "outputs": [StrOptions({"independent", "correlated"})],
+        "basis": [StrOptions({"linear", "quadratic"}), HasMethods("transform"), callable, None],
         "optimizer": [StrOptions({"default", "fmin_l_bfgs_b"}), callable, None],
         "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
         "priors": [dict, None],
         "inference": [StrOptions({"maximize", "integrate"})],
+        "indefinite": [StrOptions(set(ACTIONS))],
         "method": [StrOptions({"auto", "exact", "low_rank"})],
         "rank": [Interval(Integral, 1, None, closed="left"), None],
         "selection": [StrOptions({"pivots", "greedy"})],
@@ -237,10 +267,12 @@ class SpectralGPRegressor(
         criterion: Criterion = "evidence",
         fit_intercept: bool = True,
         outputs: Literal["independent", "correlated"] = "independent",
+        basis: Any = None,
         optimizer: Literal["default", "fmin_l_bfgs_b"] | Callable[..., Any] | None = "default",
         n_restarts_optimizer: int = 0,
         priors: dict[str, Any] | None = None,
         inference: Literal["maximize", "integrate"] = "maximize",
+        indefinite: Indefinite = "refuse",
         method: Method = "auto",
         rank: int | None = None,
         selection: Selection = "pivots",
@@ -252,10 +284,12 @@ class SpectralGPRegressor(
         self.criterion = criterion
         self.fit_intercept = fit_intercept
         self.outputs = outputs
+        self.basis = basis
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
         self.priors = priors
         self.inference = inference
+        self.indefinite = indefinite
         self.method = method
         self.rank = rank
         self.selection = selection
@@ -293,8 +327,10 @@ class SpectralGPRegressor(
         if self.copy_X_train:
             X, y = np.copy(X), np.copy(y)
         Y = with_holes(as_columns(y), holes)
-        data = Data.with_intercept(X, Y, check_weights(sample_weight, X), self.fit_intercept)
-        return self._fit_data(data, y.ndim)
+        mean, F = self._mean_functions(X)
+        data = Data(X, Y, check_weights(sample_weight, X), F)
+        check_enough_rows(data)
+        return self._fit_data(data, y.ndim, mean)
 
     def predict(
         self,
@@ -348,60 +384,6 @@ class SpectralGPRegressor(
         prior = self._joint_prior(X) if return_cov else self._prior(X, K_test_diag)
         mean_and_spread = self._fitted.mean_and_spread(X, prior, include_noise)
         return tuple(without_single_axis(part) for part in mean_and_spread)
-
-    def predict_interval(
-        self,
-        X: Objects,
-        coverage: float = 0.95,
-        include_noise: bool = True,
-        K_test_diag: ArrayLike | None = None,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Predict intervals with equal tails.
-
-        With ``inference="integrate"`` the ends are exact quantiles of the predictive mixture of Student-t
-        distributions; with "maximize" they are those of the normal distribution.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_new, n_features) or list of object
-            New inputs, or K(X_new, X_train) for ``kernel="precomputed"``.
-        coverage : float, default=0.95
-            Probability of each interval, strictly between 0 and 1.
-        include_noise : bool, default=True
-            Whether the intervals are for new observations (weight 1) or for the latent function.
-        K_test_diag : array-like of shape (n_new,), default=None
-            For ``kernel="precomputed"``: k(x, x) of every new point.
-
-        Returns
-        -------
-        lower, upper : ndarray of shape (n_new,) or (n_new, n_outputs)
-
-        Notes
-        -----
-        Maximised: mean -+ z std, z the (1 + coverage)/2 quantile of N(0, 1). Averaged: the solutions y of
-        sum_k w_k T_nu((y - mean_k)/scale_k) = (1 -+ coverage)/2 over the nodes of `variance_posterior_`, T_nu
-        the distribution function of Student-t with nu = n - q degrees of freedom and scale_k^2 the predictive
-        variance at the variances of node k.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.gaussian_process.kernels import RBF
-        >>> from skspectral import SpectralGPRegressor
-        >>> X = np.linspace(0, 6, 12)[:, None]
-        >>> y = np.sin(X[:, 0]) + np.random.default_rng(0).normal(0, 0.3, 12)
-        >>> widths = []
-        >>> for inference in ("maximize", "integrate"):
-        ...     gp = SpectralGPRegressor(RBF(1.5), optimizer=None, inference=inference).fit(X, y)
-        ...     lower, upper = gp.predict_interval([[3.0]])
-        ...     widths.append(float((upper - lower)[0]))
-        >>> widths[1] > widths[0]
-        True
-        """
-        check_is_fitted(self, "_fitted")
-        coverage, X = check_coverage(coverage), self._validated(X)
-        ends = self._fitted.interval(X, self._prior(X, K_test_diag), coverage, include_noise)
-        return tuple(without_single_axis(end) for end in ends)
 
     def sample_y(
         self, X: Objects, n_samples: int = 1, random_state: RandomState = 0, include_noise: bool = True
@@ -468,7 +450,7 @@ class SpectralGPRegressor(
         if not clone_kernel:
             self.kernel_.theta = theta
         data, bounds = self._fitted.data.of_present_rows(), self._fitted.bounds
-        plan, correlated = self._plan.by_pivots(), self._is_correlated
+        plan, correlated = self._plan.for_learning(), self._is_correlated
         task = Task(data, kernel, CRITERIA["evidence"], bounds, plan=plan, correlated=correlated)
         return profiled_evidence(by_patterns(task), theta, eval_gradient)
 
@@ -543,6 +525,10 @@ class SpectralGPRegressor(
                 "inference='integrate' predicts by a mixture that no GaussianProcessRegressor equals. Fit "
                 "with inference='maximize' to convert."
             )
+        if self.basis is not None:
+            raise ValueError(
+                "GaussianProcessRegressor has no mean functions. Fit with basis=None to convert."
+            )
         m = self._fitted.data.n_outputs
         if not -m <= output < m:
             raise ValueError(f"output={output} does not exist: the model has {m} output(s).")
@@ -563,6 +549,15 @@ class SpectralGPRegressor(
             return {"dtype": [np.float64, np.float32]}
         vectors = self.kernel is None or self.kernel.requires_vector_input
         return {"dtype": np.float64} if vectors else {"dtype": None, "ensure_2d": False}
+
+    def _mean_functions(self, X):
+        """Return the mean functions and their values at the rows."""
+        if self.basis is not None and self._is_precomputed:
+            raise ValueError(
+                "basis makes mean functions of the inputs, which kernel='precomputed' does not know. Use a "
+                "kernel object, or basis=None."
+            )
+        return MeanFunctions.fit(self.basis, self.fit_intercept, X, getattr(self, "feature_names_in_", None))
 
     def _starting_point(self, X, weight):
         """Return the core kernel, the bounds of both variances, and the kernel as it was given."""
@@ -591,7 +586,7 @@ class SpectralGPRegressor(
     def _plan(self):
         exact = self.criterion != "evidence" or self.inference == "integrate" or self._is_correlated
         exact = exact or has_variance_priors(self.priors)
-        return Plan(self.method, self.rank, self.selection, must_be_exact=exact)
+        return Plan(self.method, self.rank, self.selection, exact, self.indefinite)
 
     def _task(self, data):
         """Return what is learned and tuned; bad parameters are refused before any work."""
@@ -600,9 +595,9 @@ class SpectralGPRegressor(
             check_correlatable(self.criterion, self.inference, has_variance_priors(self.priors), bounds)
             if data.has_holes:
                 check_entries(data, self._plan)
-        if self.inference == "integrate":
-            check_integrable(self.criterion, self.priors, bounds)
         theta_prior, variance_prior = self._read_priors(kernel, bounds)
+        if self.inference == "integrate":
+            check_integrable(self.criterion, variance_prior, bounds)
         self._plan.check(len(data))
         return Task(
             data,
@@ -617,9 +612,9 @@ class SpectralGPRegressor(
             Progress(type(self).__name__, self.verbose),
         )
 
-    def _fit_data(self, data, y_ndim, decomposition=None):
+    def _fit_data(self, data, y_ndim, mean, decomposition=None):
         """Fit, with a decomposition of the same kernel and rows if there is one already."""
-        return self._adopt(*self._solve(self._task(data), y_ndim, decomposition))
+        return self._adopt(*self._solve(self._task(data), y_ndim, mean, decomposition))
 
     def _decomposition_needs(self, n):
         return self._plan.route(n) if self._keeps_kernel else None
@@ -686,13 +681,16 @@ class SpectralGPRegressor(
             "signal_variance_": per_output(solution.signal_var, ndim),
             "log_marginal_likelihood_value_": solution.log_evidence.sum(),
             "alpha_": like_targets(solution.dual, ndim),
-            "beta_": like_targets(solution.beta, ndim) if self.fit_intercept else None,
+            "beta_": like_targets(solution.beta, ndim) if len(solution.beta) else None,
+            "mean_names_": fitted.mean_functions.names,
             "variance_posterior_": fitted.posteriors,
+            "kernel_posterior_": getattr(fitted, "kernel_posterior", None),
             "tuning_": solution.tuning,
             **covariance_attributes(solution),
             "evidence_bounds_": tuple(float(bound.sum()) for bound in fitted.evidence_bounds),
             "rank_": fitted.decomposition.rank,
             "spectrum_": fitted.decomposition.spectrum,
+            "indefinite_": fitted.decomposition.spectrum.repair,
             "X_train_": fitted.data.X,
             "y_train_": like_targets(fitted.data.Y, ndim),
             "n_decompositions_": n_decompositions,

@@ -19,11 +19,13 @@ from ..decomposition.data import Data
 from ..decomposition.decompose import Problem, decompose
 from ..decomposition.plan import Plan, Route
 from ..inference.solution import solve_fixed, warn_of_vanished_noise
+from ..linalg.indefinite import ACTIONS
 from ..support.atomic import all_or_nothing
 from ..support.exceptions import LowRankWarning, warn_user
+from ..support.intervals import check_coverage, check_interval_method
 from ..support.progress import Progress
 from ..support.shapes import as_columns, like_targets, per_output
-from ..support.types import Criterion, FloatArray, Method, Selection, SparseOrDense
+from ..support.types import Criterion, FloatArray, Indefinite, Method, Selection, SparseOrDense
 from ..support.validation import (
     check_alphas,
     check_weights,
@@ -33,6 +35,7 @@ from ..support.validation import (
 )
 from .by_name import ByKernelName
 from .fitted import Fitted
+from .mean_functions import MeanFunctions
 from .parts import fit_parts
 from .penalties import HeldOut, means_at_penalties
 from .scoring import ScoresObserved
@@ -82,6 +85,10 @@ class SpectralKernelRidge(
     alpha_per_target : bool, default=True
         Whether each output gets its own alpha when it is tuned; False minimises the sum of the
         criteria (of their logarithms for "gcv" and "loo") with one alpha.
+    indefinite : {"refuse", "flip", "clip"}, default="refuse"
+        What becomes of a kernel matrix with negative eigenvalues, such as that of a sigmoid kernel or of
+        similarities: an error, their moduli in their place, or 0. New rows are transformed alike, and
+        `indefinite_` tells what was done. The last two decompose the whole matrix, whatever its size.
     method : {"auto", "exact", "low_rank"}, default="auto"
         "exact" decomposes the kernel matrix. "low_rank" never forms it: O(n r^2) time and O(n r) memory by
         a pivoted Cholesky factor. "auto" is exact for small n, for a given alpha and for other criteria than
@@ -131,6 +138,8 @@ class SpectralKernelRidge(
     spectrum_ : Spectrum
         The decomposition; where outputs are missing in different rows, that of the first output's rows, and
         so is `rank_`.
+    indefinite_ : Repair or None
+        What was done to negative eigenvalues; None where there were none.
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features)
         Training rows, or the kernel matrix for ``kernel="precomputed"``.
     n_features_in_ : int
@@ -174,6 +183,7 @@ class SpectralKernelRidge(
         "criterion": [StrOptions(set(CRITERIA))],
         "fit_intercept": ["boolean"],
         "alpha_per_target": ["boolean"],
+        "indefinite": [StrOptions(set(ACTIONS))],
         "method": [StrOptions({"auto", "exact", "low_rank"})],
         "rank": [Interval(Integral, 1, None, closed="left"), None],
         "selection": [StrOptions({"pivots", "greedy"})],
@@ -192,6 +202,7 @@ class SpectralKernelRidge(
         criterion: Criterion = "evidence",
         fit_intercept: bool = True,
         alpha_per_target: bool = True,
+        indefinite: Indefinite = "refuse",
         method: Method = "auto",
         rank: int | None = None,
         selection: Selection = "pivots",
@@ -206,6 +217,7 @@ class SpectralKernelRidge(
         self.criterion = criterion
         self.fit_intercept = fit_intercept
         self.alpha_per_target = alpha_per_target
+        self.indefinite = indefinite
         self.method = method
         self.rank = rank
         self.selection = selection
@@ -235,7 +247,8 @@ class SpectralKernelRidge(
         self : SpectralKernelRidge
             The fitted estimator.
         """
-        return self._fit_data(*self._data(X, y, sample_weight))
+        data, y_ndim = self._data(X, y, sample_weight)
+        return self._fit_data(data, y_ndim, MeanFunctions(self.fit_intercept))
 
     def predict(self, X: SparseOrDense) -> FloatArray:
         """Predict by the kernel expansion and the intercept.
@@ -252,6 +265,42 @@ class SpectralKernelRidge(
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **self._input_rules)
         return like_targets(self._fitted.mean(X), self._fitted.y_ndim)
+
+    def predict_interval(
+        self, X: SparseOrDense, coverage: float = 0.95, method: Literal["jackknife+"] = "jackknife+"
+    ) -> tuple[FloatArray, FloatArray]:
+        """Predict intervals of new observations from all leave-one-out models, exactly and without refitting.
+
+        Alpha is held. The probability to cover is at least 1 - 2 (1 - coverage) for exchangeable rows,
+        however wrong the model may be, and usually about `coverage` (Barber et al. 2021, jackknife+).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_new, n_features)
+            New rows, or K(X_new, X_train) for ``kernel="precomputed"``.
+        coverage : float, default=0.95
+            Nominal coverage, strictly between 0 and 1. Fewer than 1 / (1 - coverage) rows make intervals
+            infinite.
+        method : {"jackknife+"}, default="jackknife+"
+            How intervals are made; a ridge has no distribution of its own.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_new,) or (n_new, n_outputs)
+
+        Examples
+        --------
+        >>> from skspectral import SpectralKernelRidge, load_motorcycle
+        >>> X, y = load_motorcycle(return_X_y=True)
+        >>> lower, upper = SpectralKernelRidge(gamma=0.02).fit(X, y).predict_interval(X)
+        >>> bool(((lower <= y) & (y <= upper)).mean() > 0.9)
+        True
+        """
+        check_is_fitted(self)
+        check_interval_method(method, ("jackknife+",))
+        X = validate_data(self, X, reset=False, **self._input_rules)
+        lower, upper = self._fitted.jackknife_interval(X, check_coverage(coverage))
+        return like_targets(lower, self._fitted.y_ndim), like_targets(upper, self._fitted.y_ndim)
 
     def loo_predict(self) -> FloatArray:
         """Predict every training row from all the others, exactly and without refitting.
@@ -329,7 +378,7 @@ class SpectralKernelRidge(
     @property
     def _plan(self):
         exact = self.criterion != "evidence" or not self._is_auto or not self.alpha_per_target
-        return Plan(self.method, self.rank, self.selection, must_be_exact=exact)
+        return Plan(self.method, self.rank, self.selection, exact, self.indefinite)
 
     def _problem(self, data):
         """Return what is decomposed and solved; bad parameters are refused before any work."""
@@ -357,14 +406,14 @@ class SpectralKernelRidge(
         weight = check_weights(sample_weight, X)
         return Data.with_intercept(X, with_holes(as_columns(y), holes), weight, self.fit_intercept), y.ndim
 
-    def _fit_data(self, data, y_ndim, decomposition=None):
+    def _fit_data(self, data, y_ndim, mean, decomposition=None):
         """Fit, with a decomposition of the same kernel and rows if there is one already."""
         problem, known = self._problem(data), None if data.has_holes else decomposition
         return self._adopt(
-            fit_parts(data, y_ndim, lambda *part: self._fitted_model(problem, part, known, y_ndim))
+            fit_parts(data, y_ndim, lambda *part: self._fitted_model(problem, part, known, y_ndim, mean))
         )
 
-    def _fitted_model(self, problem, part, decomposition, y_ndim):
+    def _fitted_model(self, problem, part, decomposition, y_ndim, mean):
         """Return the model of rows and the outputs that were observed in them."""
         data, outputs = part
         ratio = None if problem.noise_ratio is None else problem.noise_ratio[outputs]
@@ -374,7 +423,7 @@ class SpectralKernelRidge(
         solution = problem.solution(decomposition)
         if problem.noise_ratio is None:
             warn_of_vanished_noise(solution, problem.criterion)
-        fitted = Fitted(problem.gram, data, problem.bounds, decomposition, solution, y_ndim)
+        fitted = Fitted(problem.gram, data, problem.bounds, decomposition, solution, y_ndim, mean)
         warn_of_bracket(self._plan, len(data), decomposition.rank, *fitted.evidence_bounds)
         return fitted
 
@@ -409,7 +458,7 @@ class SpectralKernelRidge(
         data, y_ndim = self._data(X, y, sample_weight)
         problem = self._problem(data)
         is_exact = self._plan.route(len(data)) is Route.EXACT and problem.gram.factor(data.X) is None
-        is_exact = is_exact and not data.has_holes
+        is_exact = is_exact and not data.has_holes and not self._plan.may_repair
         return problem if is_exact else None, y_ndim
 
     def _decomposition_needs(self, n):
@@ -435,6 +484,7 @@ class SpectralKernelRidge(
             "evidence_bounds_": tuple(per_output(bound, ndim) for bound in fitted.evidence_bounds),
             "rank_": fitted.decomposition.rank,
             "spectrum_": fitted.decomposition.spectrum,
+            "indefinite_": fitted.decomposition.spectrum.repair,
         }
         vars(self).update(attributes)
         return self

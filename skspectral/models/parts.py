@@ -41,6 +41,16 @@ class FittedParts:
         return self.parts[0][1].bounds
 
     @property
+    def gram(self):
+        """The kernel."""
+        return self.parts[0][1].gram
+
+    @property
+    def mean_functions(self):
+        """The functions of the mean, the same for all outputs."""
+        return self.parts[0][1].mean_functions
+
+    @property
     def solution(self):
         """Variances and coefficients of all outputs."""
         return SolutionOfParts(self)
@@ -73,6 +83,18 @@ class FittedParts:
     def interval(self, X, prior, coverage, include_noise):
         """Return the ends of intervals with equal tails, (n_new, m) both."""
         return self._pairs(lambda part: part.interval(X, prior, coverage, include_noise))
+
+    def prior(self, X, *, joint):
+        """Return the kernel among new inputs, or its diagonal."""
+        return self.parts[0][1].prior(X, joint=joint)
+
+    def jackknife_interval(self, X, coverage):
+        """Return the ends of jackknife+ intervals, (n_new, m) both."""
+        return self._pairs(lambda part: part.jackknife_interval(X, coverage))
+
+    def mean_summaries(self):
+        """Return the `MeanSummary` of every output."""
+        return tuple(by_output(self, lambda part: as_objects(part.mean_summaries())))
 
     def sample(self, X, prior, n_samples, rng, include_noise):
         """Return draws from the joint distribution, (n_new, m, n_samples)."""

@@ -10,6 +10,7 @@ from ..inference.variances import VarianceBounds
 from ..linalg.held_out import held_out_means
 from ..linalg.tridiagonal import Tridiagonal
 from .fitted import Fitted
+from .mean_functions import MeanFunctions
 
 __all__ = ["HeldOut", "means_at_penalties"]
 
@@ -44,7 +45,8 @@ def means_at_penalties(gram, data, penalties, inputs):
     if penalties.min() < _ABOVE_RESOLUTION * form.resolution:
         return None
     coefficients = _Coefficients(*form.ridge(data.Y, penalties))
-    model = Fitted(gram, data, VarianceBounds(), Decomposition(None), coefficients, 2)
+    mean = MeanFunctions(data.basis is not None)
+    model = Fitted(gram, data, VarianceBounds(), Decomposition(None), coefficients, 2, mean)
     return [model.mean(X).reshape(-1, k, m).swapaxes(0, 1) for X in inputs]
 
 

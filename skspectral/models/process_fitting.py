@@ -11,6 +11,7 @@ from ..learning.descent import lbfgs
 from ..learning.levels import learn_from_starts
 from ..learning.patterns import by_patterns
 from .bounds import warn_at_bounds
+from .ensemble import average_kernels
 from .fitted import Fitted
 from .fitted_entries import correlate_entries
 from .parts import fit_parts
@@ -21,7 +22,7 @@ __all__ = ["ProcessFitting"]
 class ProcessFitting:
     """How a process with the parameters of `SpectralGPRegressor` learns its kernel and tunes variances."""
 
-    def _solve(self, task, y_ndim, decomposition=None):
+    def _solve(self, task, y_ndim, mean, decomposition=None):
         """Return the fitted model, the learned kernel, and how many matrices it took."""
         learned = self._learn(task) if self._learns(task) else None
         kernel = task.kernel if learned is None else task.kernel_at(learned.theta)
@@ -36,16 +37,19 @@ class ProcessFitting:
         fitted = fit_parts(
             task.data,
             y_ndim,
-            lambda data, _: self._fitted_model(replace(task, data=data), known, decomposition, y_ndim),
+            lambda data, _: self._fitted_model(replace(task, data=data), known, decomposition, y_ndim, mean),
         )
         n_matrices = 0 if learned is None else learned.n_decompositions
         n_matrices += len(fitted.parts) if known is None else 0
         if by_entries:
             fitted = correlate_entries(fitted, make_gram(kernel).square(task.data.X))
             n_matrices += fitted.solution.result.n_evaluations
+        if learned is not None and self.inference == "integrate" and not task.learns_by_bound:
+            fitted, n_more = average_kernels(task, self._learner(task), fitted)
+            n_matrices += n_more
         return fitted, kernel, n_matrices
 
-    def _fitted_model(self, task, known, decomposition, y_ndim):
+    def _fitted_model(self, task, known, decomposition, y_ndim, mean):
         """Return the model of outputs that were observed in the same rows."""
         problem = task.problem()
         if known is not None:
@@ -58,7 +62,7 @@ class ProcessFitting:
         warn_at_bounds(task.kernel, solution, task.bounds, are_ours=self.kernel is None)
         averaged = integrate_variances(solution, task.bounds) if self.inference == "integrate" else None
         solution = solution if averaged is None else averaged.mean_solution()
-        fitted = Fitted(problem.gram, task.data, task.bounds, decomposition, solution, y_ndim, averaged)
+        fitted = Fitted(problem.gram, task.data, task.bounds, decomposition, solution, y_ndim, mean, averaged)
         warn_of_bracket(task.plan, len(task), decomposition.rank, *fitted.evidence_bounds)
         return fitted
 
@@ -67,12 +71,15 @@ class ProcessFitting:
         has_parameters = not self._is_precomputed and task.kernel.n_dims > 0
         return self.optimizer is not None and has_parameters and task.bounds.signal[1] > 0
 
+    def _learner(self, task):
+        """Return what learning sees: present rows, outputs that vary, rows not chosen by their targets."""
+        task = replace(task, data=task.data.of_present_rows(), plan=task.plan.for_learning())
+        return by_patterns(task).of_varying_outputs()
+
     def _learn(self, task):
         """Return the best of all starts, None where no output varies and there is nothing to learn."""
         self._check_learnable(task)
-        # learning does not choose rows by the targets
-        task = replace(task, data=task.data.of_present_rows(), plan=task.plan.by_pivots())
-        task = by_patterns(task).of_varying_outputs()
+        task = self._learner(task)
         if task is None:
             return None
         return learn_from_starts(
@@ -84,7 +91,13 @@ class ProcessFitting:
         )
 
     def _check_learnable(self, task):
-        """Refuse what learning from factors alone cannot do."""
+        """Refuse what learning from factors alone, or averaging over what is learned, cannot do."""
+        if self.inference == "integrate" and task.data.has_holes:
+            raise ValueError(
+                "inference='integrate' averages over learned kernel parameters of outputs that share their "
+                "rows, but y has missing entries (NaN). Use optimizer=None, which averages over the "
+                "variances alone, or inference='maximize'."
+            )
         if task.plan.forces_factors and not task.is_by_evidence:
             other = "priors of the variances" if task.variance_prior else f"criterion={self.criterion!r}"
             raise ValueError(

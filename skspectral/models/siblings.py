@@ -10,7 +10,7 @@ class HasSiblings:
     """Fitted copies with other settings that share the decomposition of a model.
 
     Estimators name the parameters that come after the decomposition in `_after_decomposition`, and have
-    ``_fit_data(data, y_ndim, decomposition=None)``.
+    ``_fit_data(data, y_ndim, mean, decomposition=None)``.
     """
 
     _after_decomposition: ClassVar[frozenset[str]] = frozenset()
@@ -27,4 +27,4 @@ class HasSiblings:
         other = copy.copy(self).set_params(**settings)
         other._validate_params()
         fitted = self._fitted
-        return other._fit_data(fitted.data, fitted.y_ndim, fitted.decomposition)
+        return other._fit_data(fitted.data, fitted.y_ndim, fitted.mean_functions, fitted.decomposition)

@@ -16,6 +16,7 @@ from ..criteria import CRITERIA
 from ..decomposition.certificate import evidence_bounds
 from ..inference.solution import warn_of_unknown_spread, warn_of_vanished_noise
 from ..inference.tuning import TuningResult
+from ..kernels.columns import resolve_columns
 from ..kernels.parts import split_kernel
 from ..support.atomic import all_or_nothing
 from ..support.progress import Progress
@@ -376,16 +377,23 @@ class StreamingSpectralRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator
     def _choose(self, sample, start=None):
         """Return features of the kernel as it is, with landmarks from a sample."""
         landmarks = self._checked_landmarks()
-        start = unit_kernel(self.kernel, sample, landmarks) if start is None else start
+        start = self._start(sample, landmarks) if start is None else start
         return Features.choose(
             sample, start, landmarks, self.selection, self.fit_intercept, self.random_state
         )
+
+    def _start(self, sample, landmarks):
+        """Return the given kernel of unit variance, columns by position, and the bounds of the variances."""
+        names, kernel = getattr(self, "feature_names_in_", None), self.kernel
+        if kernel is not None and names is not None:
+            kernel = resolve_columns(kernel, names)
+        return unit_kernel(kernel, sample, landmarks)
 
     def _learn(self, total):
         """Return features of a kernel learned from all rows, which are known by sums over them."""
         survey = total(partial(Survey.of, size=self._sample_size, seed=self._seed))
         landmarks, sample = self._checked_landmarks(), survey.sample
-        start = unit_kernel(self.kernel, sample, landmarks)
+        start = self._start(sample, landmarks)
         if not survey.statistics.target_scale(self.fit_intercept)[1].any() or start[1].signal[1] == 0:
             return self._choose(sample)  # no signal to learn from
         progress = Progress(type(self).__name__, self.verbose)

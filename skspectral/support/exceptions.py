@@ -12,6 +12,7 @@ __all__ = [
     "KernelBoundWarning",
     "LowRankWarning",
     "NoiseResolutionWarning",
+    "NonFiniteKernelError",
     "RankDeficientBasisWarning",
     "UndeterminedVarianceWarning",
     "warn_user",
@@ -34,11 +35,33 @@ class IndefiniteKernelError(ValueError):
             f"The kernel matrix is not positive semi-definite: its smallest eigenvalue is "
             f"{self.smallest_eigenvalue:.6g}, below the rounding tolerance {-self.tolerance:.3g}. "
             "Use a positive semi-definite kernel (for example 'rbf' or 'linear'), change the kernel's "
-            "parameters, or replace a precomputed K by its nearest positive semi-definite matrix."
+            "parameters, or, where these are not learned, replace negative eigenvalues by "
+            "indefinite='flip' or 'clip'."
         )
 
     def __reduce__(self):
         return type(self), (self.smallest_eigenvalue, self.tolerance)
+
+
+class NonFiniteKernelError(IndefiniteKernelError):
+    """The kernel matrix has entries that are no finite numbers, and cannot be decomposed.
+
+    Attributes
+    ----------
+    smallest_eigenvalue : float
+        NaN: there is none.
+    """
+
+    def __init__(self) -> None:
+        self.smallest_eigenvalue, self.tolerance = float("nan"), 0.0
+        ValueError.__init__(
+            self,
+            "The kernel matrix has NaN or infinite entries. Rescale the inputs (or weights) or change the "
+            "kernel's parameters so that every k(x_i, x_j) is finite.",
+        )
+
+    def __reduce__(self):
+        return type(self), ()
 
 
 class IndefiniteKernelWarning(UserWarning):

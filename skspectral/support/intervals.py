@@ -4,7 +4,7 @@ from numbers import Real
 
 from scipy.special import ndtri
 
-__all__ = ["check_coverage", "normal_interval"]
+__all__ = ["check_coverage", "check_interval_method", "normal_interval"]
 
 
 def check_coverage(coverage):
@@ -14,6 +14,17 @@ def check_coverage(coverage):
             f"coverage must be a number strictly between 0 and 1, such as 0.95; got {coverage!r}."
         )
     return float(coverage)
+
+
+def check_interval_method(method, known, include_noise=True):
+    """Refuse methods that are not known, and leave-one-out errors for anything but observations."""
+    if method not in known:
+        raise ValueError(f"method={method!r} is unknown. Pass one of {', '.join(map(repr, known))}.")
+    if method == "jackknife+" and not include_noise:
+        raise ValueError(
+            "method='jackknife+' learns from errors of observations and knows nothing of the function "
+            "without noise. Use include_noise=True, or method='model'."
+        )
 
 
 def normal_interval(mean, std, coverage):

@@ -53,7 +53,17 @@ class Progress:
         self.line(", ".join(facts))
 
     def step(self, n_rows, step, theta, evaluation):
-        """Print a line for an outer step of learning."""
+        """Tell of an outer step of learning: an evaluation of its objective at theta.
+
+        Parameters
+        ----------
+        n_rows, step : int
+            Rows of the level and number of the step.
+        theta : ndarray
+            Logarithms of the kernel's parameters.
+        evaluation : Evaluation
+            Objective, variances and rank there.
+        """
         parameters, noise, signal = (
             " ".join(f"{v:.4g}" for v in values) for values in (np.exp(theta), *evaluation.variances)
         )

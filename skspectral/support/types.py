@@ -16,6 +16,7 @@ __all__ = [
     "AnyFunction",
     "Criterion",
     "FloatArray",
+    "Indefinite",
     "Method",
     "MultiOutput",
     "Objects",
@@ -33,6 +34,7 @@ SparseOrDense = ArrayLike | spmatrix | sparray
 Objects = ArrayLike | Sequence[Any]
 
 Criterion = Literal["evidence", "gcv", "loo", "loo_lpd", "posterior"]
+Indefinite = Literal["refuse", "flip", "clip"]
 Method = Literal["auto", "exact", "low_rank"]
 Selection = Literal["pivots", "greedy"]
 MultiOutput = Literal["uniform_average", "raw_values"]

@@ -1,0 +1,73 @@
+"""Intervals from leave-one-out models, whose coverage does not rest on the model (jackknife+).
+
+Barber, Candes, Ramdas and Tibshirani (2021), "Predictive inference with the jackknife+", Annals of Statistics
+49:486-507: with mu_-i the model without row i and R_i = |y_i - mu_-i(x_i)|, the interval at x from the
+k-th smallest mu_-i(x) - R_i to the k-th largest mu_-i(x) + R_i, k = floor((1 - coverage)(n + 1)), covers a
+new observation with a probability of at least 1 - 2 (1 - coverage) if rows are exchangeable, whatever the
+model.
+"""
+
+import numpy as np
+
+__all__ = ["JackknifePlus"]
+
+# Products such as (1 - 0.9) * 100 that fall short of a whole number by rounding.
+_ROUNDING = 1e-9
+
+
+class JackknifePlus:
+    """Intervals of m outputs from all leave-one-out models, none of which is fitted.
+
+    Predictions are linear in the targets, mu(x) = c(x)'y with c = h' + M k~, M the resolvent outside the mean
+    space and h = f*'(F'F)^-1 F'. A model without row i is the model of all rows in which y_i is replaced by
+    its leave-one-out prediction, y_i - (My)_i / M_ii, so that
+
+        mu_-i(x) = mu(x) - c_i(x) (My)_i / M_ii.
+
+    With weights all of it is in the units of W^1/2 y: residuals are those of observations of weight 1.
+
+    Parameters
+    ----------
+    solution : Solution
+        Its variances are held.
+    coverage : float
+        Nominal coverage.
+    """
+
+    def __init__(self, solution, coverage):
+        self.solution = solution
+        self.present = solution.spectrum.rows.present
+        self.residual = solution.weighted_loo_residuals()[0]
+        self._rank = int(np.floor((1.0 - coverage) * (self.present.sum() + 1) + _ROUNDING))
+
+    def interval(self, cross, basis):
+        """Return lower and upper ends (n_new, m), infinite where there are too few rows for the coverage.
+
+        Parameters
+        ----------
+        cross : ndarray of shape (r, n_new)
+            U'k~ of new points, see `Spectrum.project`.
+        basis : ndarray of shape (n_new, functions) or None
+            Their mean functions.
+        """
+        ends = [self._of_output(j, cross, basis) for j in range(self.residual.shape[1])]
+        return tuple(np.column_stack(end) for end in zip(*ends, strict=True))
+
+    def _of_output(self, j, cross, basis):
+        mean, c = self._linear(j, cross, basis)
+        left_out = self.residual[self.present, j]
+        each, width = mean[:, None] - c[:, self.present] * left_out, np.abs(left_out)
+        if not self._rank:
+            return np.full(len(mean), -np.inf), np.full(len(mean), np.inf)
+        lower = np.partition(each - width, self._rank - 1, axis=1)[:, self._rank - 1]
+        return lower, -np.partition(-each - width, self._rank - 1, axis=1)[:, self._rank - 1]
+
+    def _linear(self, j, cross, basis):
+        """Return mu (n_new,) and its derivatives c by W^1/2 y, (n_new, n)."""
+        solution, rotated, spectrum = self.solution, self.solution.rotated, self.solution.spectrum
+        shrunk = cross / (spectrum.s + solution.noise_ratio[j])[:, None]
+        mean, c = shrunk.T @ (rotated.y_tilde[:, j] * rotated.scale[j]), (spectrum.U @ shrunk).T
+        if basis is not None:
+            z = basis @ spectrum.rows.R_inv
+            mean, c = mean + z @ rotated.basis_part[:, j], c + z @ spectrum.rows.Q.T
+        return mean, c
