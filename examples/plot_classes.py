@@ -1,4 +1,5 @@
-"""Classes by a Gaussian process: probabilities that know where they were taught.
+"""Classes by a Gaussian process: probabilities that know where they were taught
+=============================================================================
 
 Left: three classes, found jointly by the softmax of three latent functions; the colour is the most probable
 class, and the paler it is, the less certain. Right: predicted probabilities against how often they came

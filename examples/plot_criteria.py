@@ -1,4 +1,5 @@
-"""Why the evidence is the default criterion.
+"""Why the evidence is the default criterion
+=========================================
 
 200 points of sin(2x) with noise of standard deviation 0.3, under a Matern-1/2 kernel whose matrix has full
 rank. Evidence and leave-one-out error have a clear optimum, and the noise of the evidence is close to the

@@ -1,4 +1,5 @@
-"""SpectralGPRegressor in the place of GaussianProcessRegressor: the same folds, the same scores.
+"""SpectralGPRegressor in the place of GaussianProcessRegressor: the same folds, the same scores
+=============================================================================================
 
 Diabetes data, ten-fold cross-validation, an RBF kernel with learned length scale and noise. The two models
 are the same up to the intercept, so their predictive densities are nearly equal, fold by fold; the time is

@@ -1,4 +1,5 @@
-"""Low rank with a certificate: the exact evidence is bracketed without the exact matrix.
+"""Low rank with a certificate: the exact evidence is bracketed without the exact matrix
+=====================================================================================
 
 1500 points of a function of two inputs. Each rank gives a lower and an upper bound on the log evidence of
 the exact kernel matrix; where they meet, the approximation is proved exact, and predictions agree too.

@@ -1,4 +1,5 @@
-"""Five-fold comparison on scikit-learn's diabetes data: scores and fit times.
+"""Five-fold comparison on scikit-learn's diabetes data: scores and fit times
+==========================================================================
 
 442 patients, 10 inputs, disease progression after a year. Every model sits in a pipeline behind a
 StandardScaler and sees the same folds. KernelRidge has no intercept, so its targets are centred for
