@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 from importlib.metadata import version as version_of
 from pathlib import Path
 
@@ -68,10 +69,26 @@ def visit_math_block(self, node):
     raise nodes.SkipNode
 
 
-def setup(app):
-    """Register the renderer of formulas."""
-    app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
-    app.config.html_math_renderer = "mathml"
+# ---------------------------------------------------------------- docstrings
+def skip_members_of_others(app, what, name, member, skip, options):
+    """Leave out what scikit-learn's parents bring along; its own site documents that."""
+    return True if str(getattr(member, "__module__", "")).startswith("sklearn.") else None
+
+
+def escape_letters(app, what, name, obj, options, lines):
+    """Keep |x| and y_ of plain sentences from being read as markup."""
+    in_doctest = False
+    for i, line in enumerate(lines):
+        in_doctest = bool(line.strip()) and (in_doctest or line.lstrip().startswith(">>>"))
+        if not in_doctest:
+            lines[i] = "".join(escaped(part) for part in re.split(r"(``.+?``|:[a-z:]+:`.+?`|`.+?`)", line))
+
+
+def escaped(part):
+    """Return a part of a line with its bars and last underscores escaped, unless it is markup."""
+    if part.startswith(("`", ":")) and part.endswith("`"):
+        return part
+    return re.sub(r"(?<=\w)_(?!\w)", r"\\_", part.replace("|", r"\|"))
 
 
 # ---------------------------------------------------------------- the reference, from what is public
@@ -116,3 +133,11 @@ def reference_page():
 
 
 Path(__file__).with_name("reference.rst").write_text(reference_page(), encoding="utf-8")
+
+
+def setup(app):
+    """Register the renderer of formulas and what happens to docstrings."""
+    app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
+    app.config.html_math_renderer = "mathml"
+    app.connect("autodoc-skip-member", skip_members_of_others)
+    app.connect("autodoc-process-docstring", escape_letters, priority=600)  # after numpydoc
