@@ -127,7 +127,9 @@ def reference_page():
     """Return the page that lists everything public."""
     groups = grouped(skspectral.__all__)
     groups["Kernels to compose: skspectral.kernels"] = [f"skspectral.kernels.{n}" for n in kernels.__all__]
-    groups["Likelihoods: skspectral.likelihoods"] = [f"skspectral.likelihoods.{n}" for n in likelihoods.__all__]
+    groups["Likelihoods: skspectral.likelihoods"] = [
+        f"skspectral.likelihoods.{n}" for n in likelihoods.__all__
+    ]
     heading = "Reference\n=========\n\nEverything that is public, by kind.\n"
     return "\n".join([heading, *(section(title, names) for title, names in groups.items())])
 
