@@ -1,5 +1,6 @@
 """The documentation site: python -m sphinx -W -b html doc doc/_build/html."""
 
+import builtins
 import inspect
 import os
 import re
@@ -38,7 +39,14 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 autodoc_typehints = "none"
 
+
+def name_the_file(gallery_conf, path):
+    """Let an example find its own path, which the gallery hides and a script has."""
+    builtins.__file__ = str(path)
+
+
 sphinx_gallery_conf = {
+    "reset_modules": ("matplotlib", name_the_file),
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/(plot_|quickstart)",
