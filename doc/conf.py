@@ -27,7 +27,10 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "sg_execution_times.rst", "gallery/sg_execution_times.rst"]
-suppress_warnings = ["ref.python"]  # a name in backquotes that several classes have is no link
+suppress_warnings = [
+    "ref.python",  # a name in backquotes that several classes have is no link
+    "config.cache",  # of the gallery's settings, which hold a function
+]
 templates_path = ["_templates"]
 html_theme = "furo"
 html_title = "skspectral"
