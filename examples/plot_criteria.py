@@ -48,7 +48,7 @@ def main():
         print(f"{name:10s} status {models[name].tuning_[0].status:11s} noise std {found:.3g} (true {NOISE})")
     axes[0].set_title("What each criterion says of the noise", pad=38)
     axes[1].set_title("The fits that they choose", pad=38)
-    axes[1].set(xlabel="x", ylabel="y", xlim=(1, 3))
+    axes[1].set(xlabel="x", ylabel="y", xlim=(1, 3), ylim=(-3, 3))  # "posterior" swings to 30
     axes[1].legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     path = Path(__file__).with_suffix(".png")
     figure.savefig(path, dpi=110)
