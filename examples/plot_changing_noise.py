@@ -1,4 +1,5 @@
-"""A band that is wide where the noise is, and narrow where it is not.
+"""A band that is wide where the noise is, and narrow where it is not
+==================================================================
 
 The motorcycle data: acceleration of the head against time after a crash. Before the impact hardly anything
 moves, afterwards measurements scatter widely. SpectralGPRegressor has one noise for all of them, so its band

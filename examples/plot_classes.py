@@ -1,4 +1,5 @@
-"""Classes by a Gaussian process: probabilities that know where they were taught.
+"""Classes by a Gaussian process: probabilities that know where they were taught
+=============================================================================
 
 Left: three classes, found jointly by the softmax of three latent functions; the colour is the most probable
 class, and the paler it is, the less certain. Right: predicted probabilities against how often they came
@@ -64,6 +65,8 @@ def draw_calibration(ax):
         print(f"{name}: log loss {loss:.3f}, accuracy {model.score(X_test, y_test):.3f}")
         label = f"{name}, log loss {loss:.3f}"
         CalibrationDisplay.from_predictions(y_test, P[:, 1], n_bins=6, name=label, ax=ax, color=colour)
+    ax.legend(loc="upper left", fontsize="small")
+    ax.set_ylim(-0.05, 1.35)
     ax.set(title="Digits 3 and 5", xlabel="predicted probability of a 5", ylabel="share of 5")
 
 

@@ -1,4 +1,5 @@
-"""Three sensors on one process: what they share, and what that tells of one that is off half of the time.
+"""Three sensors on one process: what they share, and what that tells of one that is off half of the time
+======================================================================================================
 
 Signals and noise of the sensors are correlated, each in its own way. A model of correlated outputs finds both
 covariances, from the observed entries alone, and fills the gaps of the third sensor with what the others saw

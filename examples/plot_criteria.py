@@ -1,6 +1,7 @@
-"""Why the evidence is the default criterion.
+"""Why the evidence is the default criterion
+=========================================
 
-200 points of sin(2x) with noise of standard deviation 0.3, under a Matern-1/2 kernel whose matrix has full
+200 points of sin(2x) with noise of standard deviation 0.3, under a Matern-3/2 kernel whose matrix has full
 rank. Evidence and leave-one-out error have a clear optimum, and the noise of the evidence is close to the
 true one. The criterion of Schirru et al. (2011) scores the targets under a prediction made from those same
 targets: it improves without limit as the noise goes to zero, and its fit runs through every point.
@@ -24,7 +25,7 @@ def fit_each(X, y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateCriterionWarning)  # "posterior" says that it has no optimum
         return {
-            name: SpectralGPRegressor(Matern(nu=0.5), optimizer=None, criterion=name).fit(X, y)
+            name: SpectralGPRegressor(Matern(nu=1.5), optimizer=None, criterion=name).fit(X, y)
             for name in COLORS
         }
 
@@ -45,7 +46,9 @@ def main():
         label = f"{name}: noise {found:.2g}"
         axes[1].plot(grid, models[name].predict(grid), color=COLORS[name], lw=1.2, label=label)
         print(f"{name:10s} status {models[name].tuning_[0].status:11s} noise std {found:.3g} (true {NOISE})")
-    axes[1].set(xlabel="x", ylabel="y", xlim=(1, 3))
+    axes[0].set_title("What each criterion says of the noise", pad=38)
+    axes[1].set_title("The fits that they choose", pad=38)
+    axes[1].set(xlabel="x", ylabel="y", xlim=(1, 3), ylim=(-3, 3))  # "posterior" swings to 30
     axes[1].legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     path = Path(__file__).with_suffix(".png")
     figure.savefig(path, dpi=110)

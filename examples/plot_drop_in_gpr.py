@@ -1,4 +1,5 @@
-"""SpectralGPRegressor in the place of GaussianProcessRegressor: the same folds, the same scores.
+"""SpectralGPRegressor in the place of GaussianProcessRegressor: the same folds, the same scores
+=============================================================================================
 
 Diabetes data, ten-fold cross-validation, an RBF kernel with learned length scale and noise. The two models
 are the same up to the intercept, so their predictive densities are nearly equal, fold by fold; the time is
@@ -46,7 +47,7 @@ def main():
     results = compare()
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
     ours, theirs = results.values()
-    panels = (("test_r2", "R²"), ("test_log_density", "mean log predictive density"))
+    panels = (("test_r2", "R²"), ("test_log_density", "log density"))
     for ax, (key, label) in zip(axes, panels, strict=False):
         ends = np.min([ours[key], theirs[key]]), np.max([ours[key], theirs[key]])
         ax.axline((ends[0], ends[0]), slope=1, color="grey", lw=0.8)
@@ -54,7 +55,9 @@ def main():
         ax.set(title=f"{label}, by fold", xlabel="GaussianProcessRegressor", ylabel="SpectralGPRegressor")
     names = list(results)
     times = [1000 * np.median(result["fit_time"]) for result in results.values()]
-    axes[2].barh(names, times, color=COLORS, height=0.5)
+    bars = axes[2].barh(names, times, color=COLORS, height=0.5)
+    axes[2].bar_label(bars, fmt="{:.0f}", padding=3)
+    axes[2].margins(x=0.15)
     axes[2].set(title="median time of a fit", xlabel="milliseconds")
     axes[2].set_yticks(range(2), [name.replace("Regressor", "\nRegressor") for name in names])
     path = Path(__file__).with_suffix(".png")

@@ -1,4 +1,5 @@
-"""Let the evidence choose the kernel: no folds, one fit for each candidate.
+"""Let the evidence choose the kernel: no folds, one fit for each candidate
+========================================================================
 
 A slow trend with a yearly cycle, ten years of months with two of them missing. KernelSearchCV without cv
 ranks the candidates by their evidence on all rows; each has its parameters learned. The best one continues

@@ -1,4 +1,5 @@
-"""Thirty outputs from one decomposition, each with a noise variance of its own.
+"""Thirty outputs from one decomposition, each with a noise variance of its own
+============================================================================
 
 The kernel matrix of the 600 inputs is decomposed once. Tuning an output then costs next to nothing, so
 thirty take hardly longer than one, and the noise of each is found as if it had been fitted alone. At 300

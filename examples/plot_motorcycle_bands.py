@@ -1,4 +1,5 @@
-"""Bands that know how little the data say about the noise.
+"""Bands that know how little the data say about the noise
+=======================================================
 
 The motorcycle data: acceleration of the head against time after a crash. inference="maximize" takes the
 variances of the largest evidence as known, inference="integrate" averages over them. With all rows both

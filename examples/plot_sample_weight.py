@@ -1,4 +1,5 @@
-"""Rows of known precision: two instruments, one ten times more exact than the other.
+"""Rows of known precision: two instruments, one ten times more exact than the other
+=================================================================================
 
 sample_weight is a relative precision, 1/std^2. The weighted fit follows the exact
 instrument where it measured and is humble elsewhere; the unweighted one believes both alike.

@@ -1,9 +1,11 @@
-"""A kernel on things that are not vectors: shopping baskets.
+"""A kernel on things that are not vectors: shopping baskets
+=========================================================
 
-A basket is a set of products. k(A, B) = 2^|A n B| counts the sets that A and B have in common, so it sees
-pairs and triples of products; |A n B| sees single products only. Divided by sqrt(2^|A| 2^|B|) all baskets
-get the same prior variance. The price below has discounts for pairs. The evidence tells which kernel suits
-before any test basket is seen; in the last picture it has chosen the base as well.
+A basket is a set of products. With m the number of products that two baskets have in common, the kernel 2^m
+counts the sets of products that both contain, so it sees pairs and triples; the kernel m sees single products
+only. Divided by the root of what each basket has with itself, 2^m gives all baskets the same prior variance.
+The price below has discounts for pairs. The evidence tells which kernel suits before any test basket is seen;
+in the last picture it has chosen the base as well.
 """
 
 from itertools import combinations

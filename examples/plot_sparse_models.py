@@ -1,4 +1,5 @@
 """How many functions does a prediction need?
+==========================================
 
 A Gaussian process predicts from the kernel functions of all training rows. A relevance vector machine gives
 each function a prior variance of its own and keeps those that the evidence wants; a Laplacian process keeps

@@ -1,4 +1,5 @@
-"""A stream: chunks of rows come one after the other, and none of them is kept.
+"""A stream: chunks of rows come one after the other, and none of them is kept
+===========================================================================
 
 partial_fit adds each chunk to sums whose size depends on the number of landmarks only. Variances are tuned
 again whenever a prediction is asked for. After 100 000 rows the model is the one that fit makes from all of

@@ -27,7 +27,7 @@ class Derivatives:
 
 @dataclass(frozen=True)
 class ParameterDerivatives:
-    """Derivatives by theta of log p, of d log p/df and of d^2 log p/df^2, each (n_parameters, *f.shape)."""
+    """Derivatives by theta of log p, of d log p/df and of d^2 log p/df^2, each (n_parameters, ...)."""
 
     value: np.ndarray
     first: np.ndarray
