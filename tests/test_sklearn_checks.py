@@ -27,7 +27,7 @@ ROUTES = [
     {"selection": "greedy"},
 ]
 RIDGES = {
-    "kernel": ["rbf", "linear", "laplacian", "polynomial", "cosine", "chi2", RBF(2.0), "precomputed"],
+    "kernel": ["rbf", "linear", "chi2", RBF(2.0), "precomputed"],
     "criterion": CRITERIA,
     "route": ROUTES,
     "alpha": ["auto", 0.5],

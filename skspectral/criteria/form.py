@@ -172,12 +172,13 @@ def profile_at_one(n, A, A1, H, H1, g, box=None):
     The same as `profile`, for steps that are so many that arrays of one entry would be seen. f is infinite
     where rounding has left nothing of A.
     """
+    A, A1, H, H1 = float(A), float(A1), float(H), float(H1)  # whose quotients overflow without a word
     if not A > 0:
         return inf, 0.0, 0.0
     b, L1 = A / max(n, 1), A1 / A
     if box is not None:
-        lower = max(box.noise_min[0], g * box.signal_min[0])
-        upper = min(box.noise_max[0], g * box.signal_max[0])
+        lower = float(max(box.noise_min[0], g * box.signal_min[0]))
+        upper = float(min(box.noise_max[0], g * box.signal_max[0]))
         if b < lower:
             b, L1 = lower, float(g * box.signal_min[0] > box.noise_min[0])
         elif b > upper:
