@@ -29,6 +29,8 @@ _TIE = 1e-12
 _FLAT = 1e-2
 # Largest noise variance of interest, relative to the mean square of the targets.
 _ROOM = 1e3
+# Ratios of variances beyond it are not told apart.
+_LARGEST_RATIO = 1e300
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,9 @@ def search_range(rotated, bounds):
     """Return x_min, x_max and whether each end is the limit itself rather than a bound given by the user."""
     smallest, largest = ratio_range(rotated)
     if bounds.signal[0] > 0:  # a small signal variance must leave room for noise that explains the targets
-        largest = max(largest, _ROOM * rotated.scale.max() ** 2 / bounds.signal[0])
+        with np.errstate(over="ignore"):
+            room = _ROOM * rotated.scale.max() ** 2 / bounds.signal[0]
+        largest = max(largest, min(room, _LARGEST_RATIO))
     low, high = bounds.noise_ratio
     x_min, x_max = np.log(np.clip([smallest, largest], low, max(high, smallest)))
     return x_min, x_max, (low < smallest, np.isinf(high) and bounds.signal[0] == 0)
