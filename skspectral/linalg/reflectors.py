@@ -2,7 +2,12 @@
 
 import numpy as np
 from scipy.linalg import eigh, svd
-from scipy.linalg.lapack import dgemqrt, dgeqrt, dstevd, dsytrd, dsytrd_lwork, dtrtri
+from scipy.linalg.lapack import dgemqrt, dgeqrt, dsytrd, dsytrd_lwork, dtrtri
+
+try:
+    from scipy.linalg.lapack import dstevd
+except ImportError:  # an older scipy, with which eigenvectors are formed at once
+    dstevd = None
 
 __all__ = ["ReflectedVectors", "left_singular", "symmetric_eigen"]
 
@@ -93,7 +98,7 @@ def symmetric_eigen(A):
         In BLAS's order.
     """
     n = len(A)
-    if n <= _SMALL:
+    if n <= _SMALL or dstevd is None:
         return eigh(A, overwrite_a=True, driver="evd", check_finite=False)
     reduced, diagonal, off, tau, _ = dsytrd(A, lower=1, lwork=int(dsytrd_lwork(n, lower=1)[0]), overwrite_a=1)
     s, V, info = dstevd(diagonal, off, compute_v=1)
