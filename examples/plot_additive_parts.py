@@ -1,5 +1,5 @@
 """What a sum of kernels says of each of its parts
-==============================================
+===============================================
 
 Monthly values like those of carbon dioxide on Mauna Loa, and the kernel of scikit-learn's example on them: a
 smooth trend, a season whose shape may drift, irregularities of medium term, and noise that is correlated
