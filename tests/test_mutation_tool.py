@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from mutation.__main__ import final, is_open, packed, unpacked
 from mutation.choice import FileOfTests, batches, names_of_tests
+from mutation.forks import is_in_functions, replace_code
 from mutation.operators import OPERATORS, Source
 from mutation.report import HARMLESS, read_harmless, summary, why_harmless
 from mutation.sample import Mutant, draw, make_mutant, sites
@@ -125,13 +126,64 @@ def test_tests_that_call_the_mutated_function_are_run_and_quick_ones_first():
     calls = {"a::one[x]": (0.2, ["m.py f"]), "a::one[y]": (0.1, ["m.py f"]), "a::two": (0.05, ["m.py g"])}
     a = FileOfTests.from_calls("a", 5.0, calls)
     b = FileOfTests.from_calls("b", 1.0, {"b::three": (50.0, ["m.py f", "n.py f"])})
-    quick, whole = batches(Mutant("m.py", 1, "f", "sign", "", "", b""), [a, b])
-    assert (quick.paths, quick.chosen) == (["a"], ["a::one[y]"])
-    assert (whole.paths, whole.chosen, whole.seconds) == (["b", "a"], None, 6.0)
+    quick, more = batches(Mutant("m.py", 1, "f", "sign", "", "", b""), [a, b])
+    assert (quick.paths, quick.chosen, quick.seconds) == (["a"], ["a::one[y]"], 0.1)
+    assert (more.paths, more.chosen, more.seconds) == (["a", "b"], ["a::one[x]", "b::three"], 50.2)
     outside, _ = batches(Mutant("m.py", 1, "", "sign", "", "", b""), [a, b])
     assert outside.chosen == ["a::two", "a::one[y]"]
     (everything,) = batches(Mutant("m.py", 1, "never_called", "sign", "", "", b""), [a, b])
-    assert everything.paths == ["b", "a"]
+    assert (everything.paths, everything.chosen) == (["a", "b"], None)
+
+
+def test_tests_that_take_long_are_left_out_after_a_while_but_never_all():
+    calls = {f"a::{k}[x]": (70.0, ["m.py f"]) for k in range(3)}
+    (first, more) = batches(
+        Mutant("m.py", 1, "f", "sign", "", "", b""), [FileOfTests.from_calls("a", 210.0, calls)]
+    )
+    assert (first.chosen, more.chosen) == (["a::0[x]"], ["a::1[x]"])
+
+
+MODULE = """
+LIMIT = 1
+
+class Some:
+    size = 2
+
+    def double(self, x, times=2):
+        return (lambda y: y * times)(x)
+
+def adder(n):
+    return lambda x: x + n
+
+add_one = adder(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "inside"),
+    [
+        ("y * times", "y / times", True),
+        ("x + n", "x - n", True),
+        ("LIMIT = 1", "LIMIT = 2", False),
+        ("size = 2", "size = 3", False),
+        ("times=2", "times=3", False),
+        ("adder(1)", "adder(-1)", False),
+    ],
+)
+def test_what_changes_outside_of_functions_is_told(old, new, inside):
+    assert is_in_functions(MODULE, MODULE.replace(old, new), "m.py") == inside
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "got"), [("y * times", "y - times", (3, 6)), ("x + n", "x * n", (10, 5))]
+)
+def test_functions_that_others_hold_get_the_mutated_code(tmp_path, old, new, got):
+    path, module = str(tmp_path / "m.py"), {}
+    exec(compile(MODULE, path, "exec"), module)
+    double, add_one = module["Some"]().double, module["add_one"]
+    assert (double(5), add_one(5)) == (10, 6)
+    replace_code(path, MODULE, MODULE.replace(old, new))
+    assert (double(5), add_one(5)) == got
 
 
 def test_numerical_tests_are_found_by_their_names():

@@ -1,8 +1,8 @@
 """Which small mistakes do the tests not notice? A development tool, not part of the checks of a change.
 
 A seeded random sample of single mutations (an operator, a constant, a sign, a dropped term, swapped
-arguments) of the numerical rooms. Each is run, in a copy of the tree, against quick tests that call the
-mutated function until the first failure, and what survives these against all test files that call it:
+arguments) of the numerical rooms. Each is run, in a copy of the tree, against the quickest tests that call
+the mutated function until the first failure, and what survives against two minutes more of such tests:
 
     python -m tests.mutation --number 300 --seed 0 --jobs 2 --log ../mutants.jsonl --report ../mutants.md
 
@@ -13,5 +13,5 @@ against tests written since. Survivors that cannot change a result are listed, w
 The tests are run once without a mutation, to know that they pass, how long they take and what they call.
 
 `operators` knows what can be mutated, `sample` draws, `choice` knows which tests to run, `workshop` runs them
-with `plugin`, `report` remembers and tells.
+with `plugin` and `forks`, `report` remembers and tells.
 """

@@ -8,9 +8,18 @@ __all__ = ["Batch", "FileOfTests", "batches", "names_of_tests", "path_of", "stat
 DOCTESTS = "doctests"
 # Tests that look at no numbers of these rooms, or only at such as others look at more closely.
 _NOT_NUMERICAL = {"architecture", "dask", "displays", "kernel_algebra", "mutation_tool", "persistence"}
-_NOT_NUMERICAL |= {"readme", "sklearn_checks", "threads"}
-# Usual time of the tests that are tried first, of each test function the quickest case.
+_NOT_NUMERICAL |= {
+    "faults",
+    "fuzz",
+    "latent_checks",
+    "readme",
+    "sklearn_checks",
+    "sklearn_own_tests",
+    "threads",
+}
+# Usual time of the tests that are tried first, of each test function the quickest case, and of those after.
 _QUICK_SECONDS = 20.0
+_SECONDS = 120.0
 
 
 def names_of_tests(root):
@@ -73,32 +82,32 @@ class Batch:
 
 
 def batches(mutant, files):
-    """Return two batches: quick tests that call the mutated function, then all files with such tests.
+    """Return two batches of tests that call the mutated function: the quickest of each, then more of them.
 
     What stands outside of functions is looked for in the tests that call any function of the module. Where
     no test calls it, all files are run: a process that a test started may have.
     """
     key = f"{mutant.path} {mutant.function}" if mutant.function else mutant.path
-    calling = [file for file in files if key in file.callers] or files
-    calling = sorted(calling, key=lambda file: file.seconds)
-    whole = Batch([file.path for file in calling], None, sum(file.seconds for file in calling))
-    quick = _quick(
-        [(file.tests[test], test, file.path) for file in calling for test in file.callers.get(key, ())]
-    )
-    return [quick, whole] if quick.chosen else [whole]
+    calling = [(file.tests[test], test, file.path) for file in files for test in file.callers.get(key, ())]
+    if not calling:
+        return [Batch([file.path for file in files], None, sum(file.seconds for file in files))]
+    first = _within(_QUICK_SECONDS, _quickest(calling))
+    rest = [case for case in sorted(calling) if case[1] not in set(first.chosen)]
+    return [first, _within(_SECONDS, rest)] if rest else [first]
 
 
-def _quick(cases):
-    """Return the batch of the quickest case of every test function, as far as time allows."""
+def _quickest(cases):
+    """Return the quickest case of every test function."""
     quickest = {}
     for case in sorted(cases):
         quickest.setdefault(case[1].split("[")[0], case)
-    chosen, spent = [], 0.0
-    for case in quickest.values():
-        spent += case[0]
-        if chosen and spent > _QUICK_SECONDS:
-            break
-        chosen.append(case)
+    return list(quickest.values())
+
+
+def _within(limit, cases):
+    """Return the batch of the first cases, one at least, that take no longer together."""
+    ends = [sum(case[0] for case in cases[: k + 1]) for k in range(len(cases))]
+    cases = cases[: max(1, sum(end <= limit for end in ends))]
     return Batch(
-        sorted({path for *_, path in chosen}), [test for _, test, _ in chosen], sum(c[0] for c in chosen)
+        sorted({path for *_, path in cases}), [test for _, test, _ in cases], sum(c[0] for c in cases)
     )

@@ -1,7 +1,8 @@
 """Plugin of pytest for a workshop: it notes which functions tests call, or runs chosen tests in order.
 
 Both by files beside pyproject.toml: `CALLS` is written if the environment has MUTATION_CALLS, and the tests
-named in `CHOSEN` are run, in that order and no others, if it has MUTATION_CHOSEN.
+named in `CHOSEN` are run, in that order and no others, if it has MUTATION_CHOSEN. With an address of `forks`
+it runs what it is asked for.
 """
 
 import json
@@ -11,6 +12,8 @@ import threading
 import time
 
 import pytest
+
+from .forks import ADDRESS, Served
 
 __all__ = ["CALLS", "CHOSEN"]
 
@@ -70,3 +73,5 @@ def pytest_configure(config):
         config.pluginmanager.register(Calls(config.rootpath))
     if "MUTATION_CHOSEN" in os.environ:
         config.pluginmanager.register(Chosen(json.loads((config.rootpath / CHOSEN).read_text())))
+    if ADDRESS in os.environ:
+        config.pluginmanager.register(Served())

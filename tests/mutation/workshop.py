@@ -15,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
+from .choice import names_of_tests, path_of
+from .forks import ADDRESS, is_in_functions, listen
 from .plugin import CALLS, CHOSEN
 
 __all__ = ["Run", "Workshop", "in_workshops"]
@@ -22,7 +24,7 @@ __all__ = ["Run", "Workshop", "in_workshops"]
 # What the tests need.
 _COPIED = ("skspectral", "tests", "pyproject.toml", "README.md")
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "COLUMNS": "400"}
-# With a limit of memory an array of an absurd size is an error of a test and no burden of the machine.
+# With a limit of memory, as in a fork.
 _PYTEST = """
 import resource, sys, pytest
 resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))
@@ -42,10 +44,14 @@ class Run:
 
 
 class Workshop:
-    """A copy of the tree in which one module at a time is replaced."""
+    """A copy of the tree in which one module at a time is replaced: in a fork, or in the file."""
 
     def __init__(self, root):
-        self.tree, self.process = Path(tempfile.mkdtemp(prefix="mutants-")).resolve(), None
+        self.tree, self.process, self.collected = (
+            Path(tempfile.mkdtemp(prefix="mutants-")).resolve(),
+            None,
+            None,
+        )
         for name in _COPIED:
             if (root / name).is_dir():
                 shutil.copytree(root / name, self.tree / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -56,6 +62,8 @@ class Workshop:
     def close(self):
         """Stop what runs, and remove the copy."""
         self._stop()
+        if self.collected is not None:
+            self.collected.close()
         shutil.rmtree(self.tree, ignore_errors=True)
 
     def check_import(self):
@@ -82,7 +90,16 @@ class Workshop:
         return run, json.loads((self.tree / CALLS).read_text()) if run.ended == "passed" else {}
 
     def run_mutant(self, mutant, batch, limit):
-        """Run a batch of tests on a mutant, and put the module back."""
+        """Run a batch of tests on a mutant."""
+        original = (self.tree / mutant.path).read_bytes()
+        if batch.chosen is None or not is_in_functions(original, mutant.data, mutant.path):
+            return self._run_from_file(mutant, batch, limit)
+        if self.collected is None:
+            self.collected = Collected(self)
+        return self.collected.run(mutant, batch.chosen, limit)
+
+    def _run_from_file(self, mutant, batch, limit):
+        """Run tests in a process of their own, and put the module back."""
         environment = {"PYTHONDONTWRITEBYTECODE": "1"}
         if batch.chosen is not None:
             (self.tree / CHOSEN).write_text(json.dumps(batch.chosen))
@@ -125,6 +142,41 @@ class Workshop:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+class Collected:
+    """The tests of a workshop, collected in a process that forks for each mutant."""
+
+    def __init__(self, workshop):
+        address = str(workshop.tree / "address")
+        paths = [path_of(name) for name in names_of_tests(workshop.tree)]
+        options = ["-p", "tests.mutation.plugin", "-n", "0", "-s", "-q", "--tb=no"]
+        with listen(address) as listener, (workshop.tree / "forks.txt").open("w") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "pytest", *options, *paths],
+                cwd=workshop.tree,
+                env=workshop.environment | {ADDRESS: address},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            self.connection = listener.accept()
+
+    def run(self, mutant, chosen, limit):
+        """Run tests on a mutant."""
+        started = time.monotonic()
+        self.connection.send((mutant.path, mutant.data, chosen, limit))
+        ended, test = self.connection.recv()
+        return Run(ended, test if ended != "passed" else "", time.monotonic() - started)
+
+    def close(self):
+        """End the process."""
+        with contextlib.suppress(OSError):
+            self.connection.send(None)
+        self.connection.close()
+        self.process.kill()
+        self.process.wait()
 
 
 def last_test(output):
