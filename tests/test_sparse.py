@@ -384,3 +384,25 @@ def test_the_band_marks_relevance_vectors():
         used = model.relevance_ if hasattr(model, "relevance_") else model.support_
         np.testing.assert_array_equal(np.sort(display.used), np.sort(X[used, 0]))
         plt.close(display.figure_)
+
+
+def test_a_classifier_tells_of_every_round(capsys):
+    rows, targets = sinc(60)
+    model = RelevanceVectorClassifier(gamma=GAMMA, verbose=1).fit(rows, np.where(targets > 0.2, "b", "a"))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == model.n_iter_
+    assert lines[0].startswith("[RelevanceVectorClassifier, class b] round 1: 0 active, log evidence -")
+    assert RelevanceVectorClassifier(gamma=GAMMA).fit(rows, targets > 0.2)
+    assert not capsys.readouterr().out
+
+
+def test_a_laplacian_process_tells_of_every_fold_and_output(capsys):
+    rows, targets = sinc(60)
+    model = LaplacianProcessRegressor(gamma=GAMMA, tuning="cv", n_folds=3, verbose=1).fit(rows, targets)
+    *folds, last = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in folds] == [
+        f"[LaplacianProcessRegressor] fold {k} of 3" for k in (1, 2, 3)
+    ]
+    assert last.endswith(f"{len(model.support_)} of 60 functions")
+    LaplacianProcessRegressor(gamma=GAMMA).fit(rows, targets)
+    assert not capsys.readouterr().out

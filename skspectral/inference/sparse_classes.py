@@ -56,7 +56,7 @@ class LatentExpansion:
     converged: bool
 
 
-def expand_latent(K, observations, *, has_constant=True, tol=1e-6, max_iter=100):
+def expand_latent(K, observations, *, has_constant=True, tol=1e-6, max_iter=100, report=None):
     """Return the `LatentExpansion` of two classes.
 
     Parameters
@@ -71,11 +71,15 @@ def expand_latent(K, observations, *, has_constant=True, tol=1e-6, max_iter=100)
         As of `sparse.Ascent`.
     max_iter : int, default=100
         Largest number of rounds.
+    report : callable, default=None
+        report(line) after every round.
     """
     v, fit, best, idle = np.zeros(K.shape[1]), None, None, 0
     for n_iter in range(1, max_iter + 1):
         fit = laplace(_prior(K, v), observations, has_constant=has_constant, start=fit)
         here = _described(K, v, fit, n_iter)
+        if report is not None:
+            report(f"round {n_iter}: {len(here.functions)} active, log evidence {here.log_evidence:.8g}")
         idle = 0 if best is None or here.log_evidence > best.log_evidence + _LARGER else idle + 1
         best = here if best is None or here.log_evidence > best.log_evidence else best
         new = _next(K, v, fit, has_constant, tol)

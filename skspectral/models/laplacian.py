@@ -20,6 +20,7 @@ from ..inference.absolute import least_absolute
 from ..linalg.active import Active, FunctionValues
 from ..linalg.unpenalised import inverse_root
 from ..support.atomic import all_or_nothing
+from ..support.progress import Progress
 from ..support.shapes import as_columns, like_targets, per_output
 from ..support.types import SparseOrDense
 from ..support.validation import with_checked_parameters
@@ -83,7 +84,7 @@ class LaplacianProcessRegressor(MultiOutputMixin, RegressorMixin, SparseRegressi
     max_iter : int, default=2000
         Limit of the sweeps of coordinate descent for each penalty.
     verbose : int, default=0
-        Has no effect yet, as nothing takes long.
+        1 prints a line for every fold, and one for every output when its penalty is chosen.
 
     Attributes
     ----------
@@ -206,8 +207,13 @@ class LaplacianProcessRegressor(MultiOutputMixin, RegressorMixin, SparseRegressi
         Phi, lengths = dictionary.columns(np.arange(len(dictionary)))
         Z, scale, _ = data.rows.standardise(data.Y)
         choose = self._by_squares if self.noise == "normal" else self._by_deviations
-        choices = [choose(Phi, z, data.rows) for z in Z.T]
+        speak = Progress(type(self).__name__, self.verbose).line
+        choices = [choose(Phi, z, data.rows, speak) for z in Z.T]
         supports = [choice.support for choice in choices]
+        for j, choice in enumerate(choices):
+            speak(
+                f"output {j + 1}: penalty {choice.penalty:.4g}, {len(supports[j])} of {len(lengths)} functions"
+            )
         coefficients = [
             s * c.coefficients[a] / lengths[a] for s, c, a in zip(scale, choices, supports, strict=True)
         ]
@@ -249,7 +255,7 @@ class LaplacianProcessRegressor(MultiOutputMixin, RegressorMixin, SparseRegressi
 
     # ------------------------------------------------------------------ normal noise
 
-    def _by_squares(self, Phi, y, rows):
+    def _by_squares(self, Phi, y, rows, speak):
         """Return the best choice along one path of penalties."""
         largest = np.abs(Phi.T @ y).max(initial=0.0)
         if largest <= 1e-12 * len(y):
@@ -262,6 +268,7 @@ class LaplacianProcessRegressor(MultiOutputMixin, RegressorMixin, SparseRegressi
                 y,
                 self.n_folds,
                 np.square,
+                speak,
             )
             return _judged(Phi, y, penalties[at], path[at], rows.n_free, n_iter)
         choices = [
@@ -286,7 +293,7 @@ class LaplacianProcessRegressor(MultiOutputMixin, RegressorMixin, SparseRegressi
 
     # ------------------------------------------------------------------ Laplacian noise
 
-    def _by_deviations(self, Phi, y, rows):
+    def _by_deviations(self, Phi, y, rows, speak):
         """Return the choice of a penalty by cross-validation of absolute deviations."""
         largest = np.abs(Phi.T @ np.sign(y)).max(initial=0.0)
         penalties = max(largest, 1e-12) * np.geomspace(1.0, _SMALLEST_OF_PROGRAMS, _N_PROGRAMS)
@@ -296,7 +303,7 @@ class LaplacianProcessRegressor(MultiOutputMixin, RegressorMixin, SparseRegressi
             fits = [least_absolute(Phi[train], y[train], p, basis[train]) for p in penalties]
             return np.array([Phi[test] @ theta + basis[test] @ beta for theta, beta in fits])
 
-        at = _best_by_folds(predictions, y, self.n_folds, np.abs)
+        at = _best_by_folds(predictions, y, self.n_folds, np.abs, speak)
         theta, beta = least_absolute(Phi, y, penalties[at], basis)
         theta[np.abs(theta) < 1e-10 * np.abs(theta).max(initial=0.0)] = 0.0
         deviations = np.abs(y - Phi @ theta - basis @ beta).sum()
@@ -305,12 +312,15 @@ class LaplacianProcessRegressor(MultiOutputMixin, RegressorMixin, SparseRegressi
         return _Choice(float(penalties[at]), theta, float(2.0 * b**2), np.nan, 1, offset)
 
 
-def _best_by_folds(predictions, y, n_folds, loss):
+def _best_by_folds(predictions, y, n_folds, loss, speak):
     """Return which penalty predicts left-out rows best; predictions(train, test) has a row for each."""
     if len(y) < 2:
         return 0
-    folds = KFold(min(n_folds, len(y)), shuffle=True, random_state=0)
-    total = sum(loss(y[test] - predictions(train, test)).sum(axis=1) for train, test in folds.split(y))
+    folds, total = KFold(min(n_folds, len(y)), shuffle=True, random_state=0), 0.0
+    for number, (train, test) in enumerate(folds.split(y), 1):
+        losses = loss(y[test] - predictions(train, test)).sum(axis=1)
+        total = total + losses
+        speak(f"fold {number} of {folds.n_splits}: best penalty {np.argmin(losses) + 1} of {len(losses)}")
     return int(np.argmin(total))
 
 

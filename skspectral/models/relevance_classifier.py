@@ -20,6 +20,7 @@ from ..likelihoods import Bernoulli
 from ..linalg.dictionary import Dictionary
 from ..support.atomic import all_or_nothing
 from ..support.exceptions import warn_user
+from ..support.progress import Progress
 from ..support.types import FloatArray, SparseOrDense
 from ..support.validation import with_checked_parameters
 from .expansion import FittedExpansion, Spread
@@ -59,7 +60,7 @@ class RelevanceVectorClassifier(ClassifierMixin, SparseExpansion):
     max_iter : int, default=100
         Limit of the rounds of working targets.
     verbose : int, default=0
-        Has no effect yet.
+        1 prints a line after every round of working targets of every class.
 
     Attributes
     ----------
@@ -170,7 +171,7 @@ class RelevanceVectorClassifier(ClassifierMixin, SparseExpansion):
         codes = labels.transform(y[kept])
         positive = [1] if len(labels.classes_) == 2 else range(len(labels.classes_))
         weight = np.ones(len(data)) if data.weight is None else data.weight
-        expansions = [self._expand(K, codes == c, weight) for c in positive]
+        expansions = [self._expand(K, codes == c, weight, labels.classes_[c]) for c in positive]
         if not all(e.converged for e in expansions):
             warn_user(
                 f"Relevance vectors have not settled after {self.max_iter} rounds. Increase max_iter.",
@@ -178,10 +179,16 @@ class RelevanceVectorClassifier(ClassifierMixin, SparseExpansion):
             )
         return self._adopt(dictionary, K, weight, kept, expansions, labels.classes_)
 
-    def _expand(self, K, is_positive, weight):
+    def _expand(self, K, is_positive, weight, label):
         observations = observe(Bernoulli(), is_positive.astype(np.float64), weight)
+        speak = Progress(f"{type(self).__name__}, class {label}", self.verbose).line
         return expand_latent(
-            K, observations, has_constant=self.fit_intercept, tol=self.tol, max_iter=self.max_iter
+            K,
+            observations,
+            has_constant=self.fit_intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            report=speak,
         )
 
     def _adopt(self, dictionary, K, weight, kept, expansions, classes):
