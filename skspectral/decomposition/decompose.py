@@ -186,9 +186,10 @@ def decompose(problem, plan):
 
 def decompose_matrix(gram, data, indefinite="refuse"):
     """Return the `Decomposition` of the kernel matrix itself, O(n^3)."""
-    K, precision = gram.square(data.X), gram.precision(data.X)
-    settings = {"precision": precision, "indefinite": indefinite, "overwrite_K": True}
-    return Decomposition(Spectrum.from_gram(K, data.basis, data.weight, **settings))
+    with threads_for(len(data)):
+        K, precision = gram.square(data.X), gram.precision(data.X)
+        settings = {"precision": precision, "indefinite": indefinite, "overwrite_K": True}
+        return Decomposition(Spectrum.from_gram(K, data.basis, data.weight, **settings))
 
 
 def decompose_on_landmarks(problem, landmarks):

@@ -35,6 +35,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
+from ..support.threads import map_in_threads
 from .stationary import direction_sums, half_squared_distances, radial, scaled_inputs, slope_by_alpha
 
 __all__ = ["contract", "contract_diagonal", "evaluate", "in_order"]
@@ -43,6 +44,8 @@ __all__ = ["contract", "contract_diagonal", "evaluate", "in_order"]
 _STEP = 1e-5
 # Rows whose kernel among themselves is made to read off the derivatives of its diagonal.
 _DIAGONAL_BLOCK = 64
+# Rows of a kernel matrix that are made at a time.
+_ROWS_AT_ONCE = 256
 
 
 @np.errstate(over="ignore")  # infinite entries are refused where they matter, with a message
@@ -65,9 +68,26 @@ def evaluate(kernel, X, Z=None):
         return np.multiply(K, evaluate(kernel.k2, X, Z), out=K)
     shape = radial(kernel)
     if shape is not None:
-        D = _distances(shape, *scaled_inputs(kernel.length_scale, X, Z), is_square=Z is None)
-        return shape.value(D, getattr(kernel, "alpha", None))
+        return _radial_values(kernel, shape, X, Z)
     return np.array(kernel(X, Z), dtype=np.float64)
+
+
+def _radial_values(kernel, shape, X, Z):
+    """Return K(X, Z) of a function of the distance: blocks of rows that stay in a cache, in threads."""
+    (A, B), alpha = scaled_inputs(kernel.length_scale, X, Z), getattr(kernel, "alpha", None)
+    if len(A) <= _ROWS_AT_ONCE:
+        return shape.value(_distances(shape, A, B, is_square=Z is None), alpha)
+    K = np.empty((len(A), len(B)))
+
+    def fill(start):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        D = half_squared_distances(A[rows], B, exactly=not shape.is_smooth)
+        if Z is None:
+            np.fill_diagonal(D[:, rows], 0.0)
+        K[rows] = shape.value(D, alpha)
+
+    map_in_threads(fill, range(0, len(A), _ROWS_AT_ONCE))
+    return K
 
 
 def contract(kernel, G, X, Z=None):

@@ -118,9 +118,9 @@ def _block_factors(reflectors, tau):
     blocks = np.zeros((size, n), order="F")
     for start in range(0, n, size):
         columns = slice(start, min(start + size, n))
-        V = np.tril(reflectors[start:, columns], -1)
-        np.fill_diagonal(V, 1.0)
-        _fill_block(blocks[: columns.stop - start, columns], V.T @ V, tau[columns])
+        top, below = reflectors[columns, columns], reflectors[columns.stop :, columns]
+        top = np.tril(top, -1) + np.eye(len(top))
+        _fill_block(blocks[: len(top), columns], top.T @ top + below.T @ below, tau[columns])
     return blocks
 
 

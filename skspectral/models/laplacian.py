@@ -210,10 +210,8 @@ class LaplacianProcessRegressor(MultiOutputMixin, RegressorMixin, SparseRegressi
         speak = Progress(type(self).__name__, self.verbose).line
         choices = [choose(Phi, z, data.rows, speak) for z in Z.T]
         supports = [choice.support for choice in choices]
-        for j, choice in enumerate(choices):
-            speak(
-                f"output {j + 1}: penalty {choice.penalty:.4g}, {len(supports[j])} of {len(lengths)} functions"
-            )
+        for j, (choice, a) in enumerate(zip(choices, supports, strict=True), 1):
+            speak(f"output {j}: penalty {choice.penalty:.4g}, {len(a)} of {len(lengths)} functions")
         coefficients = [
             s * c.coefficients[a] / lengths[a] for s, c, a in zip(scale, choices, supports, strict=True)
         ]
