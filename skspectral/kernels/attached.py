@@ -10,6 +10,7 @@ A symmetric matrix is kept as `Pairs`: its diagonal and a vector of what is abov
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress, pairwise
 
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
@@ -66,6 +67,11 @@ class Pairs:
         K = squareform(off) if n > 1 else np.zeros((n, n))
         K.flat[:: n + 1] = self.diagonal
         return K
+
+    @property
+    def is_number(self):
+        """Whether all entries are the same number."""
+        return np.ndim(self.off) == 0 and np.ndim(self.diagonal) == 0 and self.off == self.diagonal
 
     def map(self, function, other=None):
         """Return a function of the entries, and of those of other pairs."""
@@ -316,15 +322,14 @@ class _Several:
 
     def __init__(self, kernel, inputs):
         self.parts = [_attached(part, inputs) for part in _flattened(kernel, type(kernel))]
-        self.n_dims = sum(part.n_dims for part in self.parts)
+        self.are_learned = [part.n_dims > 0 for part in self.parts]
+        ends = np.cumsum([0, *(part.n_dims for part in self.parts)])
+        self.n_dims, self._places = int(ends[-1]), [slice(*both) for both in pairwise(ends)]
 
     def at(self, theta):
         """Return the values at theta."""
-        values, start = [], 0
-        for part in self.parts:
-            values.append(part.at(theta[start : start + part.n_dims]))
-            start += part.n_dims
-        return self.joined(values, [part.n_dims > 0 for part in self.parts])
+        places = zip(self.parts, self._places, strict=True)
+        return self.joined([part.at(theta[place]) for part, place in places], self.are_learned)
 
 
 def _flattened(kernel, operator):
@@ -335,7 +340,7 @@ def _flattened(kernel, operator):
 
 class _ValuesOfSum:
     def __init__(self, values, are_learned):
-        self.learned = [part for part, is_learned in zip(values, are_learned, strict=True) if is_learned]
+        self.learned = list(compress(values, are_learned))
         self.K = sum((part.K for part in values[1:]), start=values[0].K)
 
     def contract(self, G):
@@ -348,12 +353,17 @@ class _ValuesOfProduct:
         self.K = _product([part.K for part in values])
 
     def contract(self, G):
-        slopes = []
-        for k, part in enumerate(self.values):
-            if self.are_learned[k]:
-                others = _product([v.K for i, v in enumerate(self.values) if i != k])
-                slopes.append(part.contract(G * others))
-        return np.concatenate(slopes)
+        return np.concatenate([self._slopes(k, G) for k, learned in enumerate(self.are_learned) if learned])
+
+    def _slopes(self, k, G):
+        """Return the derivatives by the parameters of factor k, in few passes over the entries."""
+        part = self.values[k]
+        if isinstance(part, _Values) and isinstance(part.leaf, _Constant):
+            return np.array([G.dot(self.K)])
+        others = [value.K for i, value in enumerate(self.values) if i != k]
+        for K in others:
+            G = G if K.is_number else G * K
+        return float(np.prod([K.off for K in others if K.is_number])) * part.contract(G)
 
 
 def _product(factors):

@@ -1,8 +1,8 @@
 """Which valley to descend: starts are compared by looks, and from the end found hops try the next valleys.
 
 The evidence has several local optima in the parameters of a kernel, and a single descent ends in the one that
-its start leads to. From the best end, each outer variable in turn is multiplied by 10 or by 0.1, and looked
-on from there, until no such hop gains anything. A look is a descent of a few steps that gives up as soon as
+its start leads to. From the best end, each parameter in turn is multiplied by 5 or by 0.2, and looked on from
+there, until no such hop gains anything. A look is a descent of a few steps that gives up as soon as
 its decreases do not suggest that it will come out ahead. All this is meant for few rows; what it finds is a
 proposal, and larger levels decide between the best two.
 
@@ -16,7 +16,7 @@ from .descent import minimize_in_box
 __all__ = ["Explorer"]
 
 # Length of a hop, in log units, and the least part of it that bounds must leave.
-_HOP, _SHORTEST_HOP = float(np.log(10.0)), float(np.log(3.0))
+_HOP, _SHORTEST_HOP = float(np.log(5.0)), float(np.log(2.2))
 # Decrease of -2 log density that a hop must bring; what a look is not meant to resolve.
 _GAIN, _LOOK_TOLERANCE = 0.1, 1e-2
 # Steps of a look, and rounds of hops through all variables.
@@ -36,10 +36,13 @@ class Explorer:
         Box of the outer variables.
     report : callable, default=None
         See `minimize_in_box`.
+    n_hopping : int, default=None
+        How many of the variables hop, the first ones; None means all.
     """
 
-    def __init__(self, objective, lower, upper, report=None):
+    def __init__(self, objective, lower, upper, report=None, *, n_hopping=None):
         self.objective, self.lower, self.upper, self.report = objective, lower, upper, report
+        self.n_hopping = len(lower) if n_hopping is None else n_hopping
 
     def descend(self, start, **settings):
         """Return the descent from a start."""
@@ -89,7 +92,7 @@ class Explorer:
         return worth_keeping(ends)
 
     def _hops(self):
-        return [(variable, way) for variable in range(len(self.lower)) for way in (_HOP, -_HOP)]
+        return [(variable, way) for variable in range(self.n_hopping) for way in (_HOP, -_HOP)]
 
     def _hopped(self, x, variable, way):
         """Return x after a hop, None where bounds leave no room for it."""

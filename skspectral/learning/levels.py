@@ -28,8 +28,8 @@ __all__ = ["Learned", "at_level", "descend_on_landmarks", "learn", "learn_from_s
 # Fewest rows of a level, in all and for each parameter.
 _COARSEST, _COARSEST_EACH = 150, 15
 _ROWS_PER_MEAN_FUNCTION = 5
-# Decrease of -2 log density that is not worth another step: on all rows, where they are many, on the way.
-_TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-9, 1e-3, 1e-3
+# Decrease of -2 log density that is not worth another step: on all rows, where they are few, and otherwise.
+_TOLERANCE, _COARSE_TOLERANCE = 1e-7, 1e-3
 # The same where what is maximised is a lower bound, for each parameter. -2 log density falls by about 1 for
 # each parameter within its own uncertainty: a step that brings a two-hundredth of that is not worth its time.
 _TOLERANCE_OF_BOUNDS, _COARSE_TOLERANCE_OF_BOUNDS = 0.005, 0.1
@@ -144,7 +144,9 @@ def learn(task, theta, bounds, *, report=None):
         if level is not None:  # these rows have something to learn from
             with threads_for(len(rows)):
                 objective = _objective(level, task, found)
-                explorer = Explorer(objective, *objective.box(bounds), at_level(report, objective))
+                # a noise ratio among the variables does not hop: it is searched globally in the end
+                box, tell = objective.box(bounds), at_level(report, objective)
+                explorer = Explorer(objective, *box, tell, n_hopping=len(theta))
                 on_landmarks = level.learns_on_landmarks
                 found = (_found_on_landmarks if on_landmarks else _found)(explorer, found, theta, is_last)
                 n_calls += objective.n_calls
@@ -272,7 +274,7 @@ def _settled(explorer, found):
 def _tolerance(task):
     """Return a decrease that is not worth another step, where steps are expensive or factors approximate."""
     is_rough = len(task) >= SMALLEST_N or task.plan.forces_factors
-    return _TOLERANCE_OF_MANY if is_rough else _TOLERANCE
+    return _COARSE_TOLERANCE if is_rough else _TOLERANCE
 
 
 def _globally(objective, descent):
