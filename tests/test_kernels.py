@@ -946,6 +946,7 @@ def additive_data(rng):
     return X, np.sin(3 * X[:, 0]) + 0.1 * X[:, 1] ** 3 + rng.normal(0, 0.1, 150)
 
 
+@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")  # the third input does not matter
 def test_additive_models_learn_a_length_for_every_column(rng):
     X, y = additive_data(rng)
     kernel = Columns(RBF(1.0), [0]) + ConstantKernel(1.0) * Columns(RBF(1.0), [1])

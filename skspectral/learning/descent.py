@@ -20,6 +20,9 @@ _MAX_HALVINGS = 12
 _FLATTEST = 1e-12
 # Way of a variable in one direction, in log units, that suggests its bound, where a step brings this little.
 _LONG_WAY, _LITTLE = 3.0, 0.05
+# Slope, for each log unit, of a variable that a function hardly depends on, and what it may then cost to go
+# to its bound.
+_FLAT, _NOTHING = 0.01, 1e-6
 # How many times its last decrease a descent may still be expected to fall.
 _OUTLOOK = 4.0
 
@@ -58,6 +61,7 @@ def minimize_in_box(
     tolerance=1e-7,
     max_steps=100,
     to_beat=None,
+    way_from=None,
     report=None,
 ):
     """Minimise a function over lower <= x <= upper.
@@ -76,6 +80,9 @@ def minimize_in_box(
         Limit of the number of steps.
     to_beat : float, default=None
         Stop when the last decreases do not suggest that this value will be reached.
+    way_from : ndarray of shape (p,), default=None
+        Where the first of all descents began: variables that came a long way from there and do not matter in
+        the end go to the bounds that they were on their way to.
     report : callable, default=None
         report(step, x, evaluation) is called after every step.
     """
@@ -85,6 +92,8 @@ def minimize_in_box(
             report(walk.n_steps, walk.x, walk.here)
         if walk.idle >= 2 or (to_beat is not None and walk.is_behind(to_beat)):
             break
+    if way_from is not None:
+        walk.leave_flat(way_from)
     return Descent(walk.x, walk.here, walk.B)
 
 
@@ -153,16 +162,38 @@ class _Walk:
         The length of an input that does not matter grows for ever, for less and less: a long way in one
         direction that brings little is tried to its end.
         """
-        creeping = (np.abs(self._drift) > _LONG_WAY) & (self.x > self.lower) & (self.x < self.upper)
-        if self.decrease > _LITTLE or not creeping.any():
+        if self.decrease > _LITTLE:
             return
-        end = np.where(creeping, np.where(self._drift > 0, self.upper, self.lower), self.x)
-        if not np.isfinite(end).all():
-            return
-        there = self.objective(end)
+        creeping = (np.abs(self._drift) > _LONG_WAY) & self._is_inside
+        if self._go_to_bounds(creeping, self._drift):
+            self.idle = 0
         self._drift[creeping] = 0.0
-        if there.value <= self.here.value:
-            self.x, self.here, self.idle = end, there, 0
+
+    def leave_flat(self, start):
+        """Go to the bounds of variables that came a long way from a start and no longer matter.
+
+        All of them at once, or one by one where the objective depends on some of them after all.
+        """
+        way = self.x - start
+        flat = self._is_inside & (np.abs(way) > _LONG_WAY) & (np.abs(self.here.gradient) < _FLAT)
+        if not self._go_to_bounds(flat, way, _NOTHING) and flat.sum() > 1:
+            for chosen in np.eye(len(flat), dtype=bool)[flat]:
+                self._go_to_bounds(chosen, way, _NOTHING)
+
+    @property
+    def _is_inside(self):
+        return (self.x > self.lower) & (self.x < self.upper)
+
+    def _go_to_bounds(self, chosen, way, loss=0.0):
+        """Go to the bounds that chosen variables are on the way to, if that costs no more; return whether."""
+        end = np.where(chosen, np.where(way > 0, self.upper, self.lower), self.x)
+        if not chosen.any() or not np.isfinite(end).all():
+            return False
+        there = self.objective(end)
+        is_good = there.value <= self.here.value + loss
+        if is_good:
+            self.x, self.here = end, there
+        return is_good
 
 
 def _initial_curvature(gradient):

@@ -13,7 +13,7 @@ import numpy as np
 
 from .descent import minimize_in_box
 
-__all__ = ["Explorer"]
+__all__ = ["Explorer", "is_elsewhere", "worth_keeping"]
 
 # Length of a hop, in log units, and the least part of it that bounds must leave.
 _HOP, _SHORTEST_HOP = float(np.log(5.0)), float(np.log(2.2))
@@ -62,8 +62,11 @@ class Explorer:
         ends = [self.descend(start, tolerance=_LOOK_TOLERANCE) for start in starts]
         first, *others = sorted(ends, key=lambda end: end.value)
         first = self.descend(first.x, curvature=first.curvature, tolerance=tolerance)
-        ends = [first, *others]
-        idle, hops = 0, self._hops()
+        return self.hop([first, *others], tolerance, max_calls)
+
+    def hop(self, ends, tolerance, max_calls=np.inf):
+        """Return the best end that hops from the best of some ends find, and the next best if it is close."""
+        ends, idle, hops = list(ends), 0, self._hops()
         for variable, way in hops * _MAX_ROUNDS:
             best = min(ends, key=lambda end: end.value)
             hopped = self._hopped(best.x, variable, way)
@@ -87,7 +90,7 @@ class Explorer:
         ends = [self.descend(x, curvature=curvature, tolerance=tolerance)]
         for x, curvature in others:
             best = min(ends, key=lambda end: end.value)
-            if _is_elsewhere(x, best):
+            if is_elsewhere(x, best):
                 ends.append(self.look(x, best.value, curvature))
         return worth_keeping(ends)
 
@@ -104,10 +107,11 @@ class Explorer:
 def worth_keeping(ends):
     """Return the best descent, and the best of those that ended elsewhere if it is not far behind."""
     best, *others = sorted(ends, key=lambda end: end.value)
-    elsewhere = [end for end in others if _is_elsewhere(end.x, best)]
+    elsewhere = [end for end in others if is_elsewhere(end.x, best)]
     close = [end for end in elsewhere if end.value < best.value + _CLOSE_BEHIND]
     return [best, *close[:1]]
 
 
-def _is_elsewhere(x, end):
+def is_elsewhere(x, end):
+    """Return whether a point is in another valley than the end of a descent, by its distance."""
     return np.abs(x - end.x).max() > _APART

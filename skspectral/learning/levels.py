@@ -18,7 +18,7 @@ from ..kernels.parts import parameter_names
 from ..support.exceptions import IndefiniteKernelError
 from ..support.threads import available_threads, threads_for
 from .descent import minimize_in_box
-from .exploration import Explorer
+from .exploration import Explorer, is_elsewhere, worth_keeping
 from .landmarks import LandmarkObjective
 from .patterns import objective_of
 from .user_path import follow_user_path
@@ -151,7 +151,7 @@ def learn(task, theta, bounds, *, report=None):
                 found = (_found_on_landmarks if on_landmarks else _found)(explorer, found, theta, is_last)
                 n_calls += objective.n_calls
                 if is_last:
-                    descent, end = (_on_landmarks if on_landmarks else _settled)(explorer, found)
+                    descent, end = (_on_landmarks if on_landmarks else _settled)(explorer, found, theta)
                     n_calls += end.n_decompositions
                     return replace(
                         end, value=descent.value, n_decompositions=n_calls, curvature=descent.curvature
@@ -202,7 +202,7 @@ def _found_on_landmarks(explorer, coarser, theta, is_last):
     )
 
 
-def _on_landmarks(explorer, found):
+def _on_landmarks(explorer, found, _):
     """Return the descent of a lower bound on all rows, and the model at its end."""
     descent = found.best
     return descent, Learned(descent.x, descent.value, *explorer.objective.solve(descent.x), 1)
@@ -238,30 +238,41 @@ class _Found:
 def _found(explorer, coarser, theta, is_last):
     """Return what a level finds: by exploring, or from the ends of a coarser level."""
     objective = explorer.objective
-    n_rows, paths = len(objective.task), _user_paths(objective, theta) if is_last else []
+    n_rows = len(objective.task)
     if coarser is None:
-        return _Found(explorer.explore([*objective.starts(theta), *paths], _COARSE_TOLERANCE), n_rows)
-    growth = n_rows / coarser.n_rows
-    starts = [(path, None) for path in paths] + [(end.x, end.curvature * growth) for end in coarser.ends]
-    return _Found(explorer.compare(starts, _COARSE_TOLERANCE), n_rows)
+        ends = explorer.explore(objective.starts(theta), _COARSE_TOLERANCE)
+    else:
+        growth = n_rows / coarser.n_rows
+        starts = [(end.x, end.curvature * growth) for end in coarser.ends]
+        ends = explorer.compare(starts, _COARSE_TOLERANCE)
+    if is_last and np.array_equal(theta, objective.task.kernel.theta):
+        ends = _with_user_path(explorer, ends, may_hop=coarser is None)
+    return _Found(ends, n_rows)
 
 
-def _user_paths(objective, theta):
-    """Return the outer variables at the end of the user's own path, if that is followed."""
-    task = objective.task
-    if not np.array_equal(theta, task.kernel.theta):
-        return []
-    end, n_calls = follow_user_path(task)
+def _with_user_path(explorer, ends, may_hop):
+    """Return the best ends, with that of the user's own path among them if it leads elsewhere."""
+    objective, best = explorer.objective, ends[0]
+
+    def leads_elsewhere(theta, ratio):
+        return is_elsewhere(objective.with_ratio(theta, ratio), best)
+
+    path, n_calls = follow_user_path(objective.task, leads_elsewhere)
     objective.n_calls += n_calls
-    return [] if end is None else [objective.with_ratio(*end)]
+    if path is None:
+        return ends
+    end = explorer.descend(objective.with_ratio(*path), tolerance=_COARSE_TOLERANCE)
+    ends = worth_keeping([*ends, end])
+    return explorer.hop(ends, _COARSE_TOLERANCE) if may_hop and end is ends[0] else ends
 
 
-def _settled(explorer, found):
+def _settled(explorer, found, theta):
     """Return the best descent on all rows, and what the global search over variances makes of its end."""
     objective, tolerance = explorer.objective, _tolerance(explorer.objective.task)
     objective.n_calls, best = 0, found.best
     if tolerance < _COARSE_TOLERANCE:
-        best = explorer.descend(best.x, curvature=best.curvature, tolerance=tolerance)
+        way_from = _beside(best.x, theta)
+        best = explorer.descend(best.x, curvature=best.curvature, tolerance=tolerance, way_from=way_from)
     for _ in range(_MAX_ROUNDS):
         end = _globally(objective, best)
         if end.value >= best.value - best.evaluation.off_by:
@@ -269,6 +280,11 @@ def _settled(explorer, found):
         again = objective.at(end.theta, end.solution)
         best = explorer.descend(again, curvature=best.curvature, tolerance=tolerance)
     return best, _globally(objective, best)
+
+
+def _beside(variables, theta):
+    """Return theta, with what the outer variables have beside it."""
+    return np.concatenate([theta, variables[len(theta) :]])
 
 
 def _tolerance(task):

@@ -22,20 +22,31 @@ _MAX_ROWS = 1000
 _JITTER = 1e-10
 
 
-def follow_user_path(task):
+def follow_user_path(task, leads_elsewhere):
     """Return the end as (theta of the core kernel, noise ratio), and the number of factorisations.
 
     The end is None where the path is not followed: on many rows or weighted ones, for several outputs or
-    other criteria, where nothing but one length is learned, or without a noise level to start from.
+    other criteria, where nothing but one length is learned, or without a noise level to start from; and where
+    it comes to a point of which leads_elsewhere(theta, noise ratio) says that its end is known.
     """
     if not _is_followed(task):
         return None, 0
     objective = _GivenObjective(task)
-    start, bounds = task.given.theta, task.given.bounds
-    result = minimize(objective, start, method="L-BFGS-B", jac=True, bounds=bounds)
-    parts = split_kernel(task.given.clone_with_theta(result.x))
-    theta = np.clip(parts.core.theta, *task.kernel.bounds.T)
-    return (theta, parts.noise_start / (parts.signal_start or 1.0)), objective.n_calls
+
+    def at(theta):
+        parts = split_kernel(task.given.clone_with_theta(theta))
+        return np.clip(parts.core.theta, *task.kernel.bounds.T), parts.noise_start / (
+            parts.signal_start or 1.0
+        )
+
+    def stop_where_known(intermediate_result):
+        if not leads_elsewhere(*at(intermediate_result.x)):
+            raise StopIteration
+
+    settings = {"method": "L-BFGS-B", "jac": True, "bounds": task.given.bounds}
+    result = minimize(objective, task.given.theta, callback=stop_where_known, **settings)
+    end = at(result.x)
+    return end if leads_elsewhere(*end) else None, objective.n_calls
 
 
 def _is_followed(task):
