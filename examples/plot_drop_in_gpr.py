@@ -1,9 +1,9 @@
-"""SpectralGPRegressor in the place of GaussianProcessRegressor: the same folds, the same scores
-=============================================================================================
+"""The same folds, the same scores
+===============================
 
-Diabetes data, ten-fold cross-validation, an RBF kernel with learned length scale and noise. The two models
-are the same up to the intercept, so their predictive densities are nearly equal, fold by fold; the time is
-not.
+`SpectralGPRegressor` in the place of `GaussianProcessRegressor`: diabetes data, ten-fold cross-validation, an
+RBF kernel with learned length scale and noise. The two models are the same up to the intercept, so their
+predictive densities are nearly equal, fold by fold; the time is not.
 """
 
 import warnings
