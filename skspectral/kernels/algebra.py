@@ -44,8 +44,8 @@ __all__ = ["contract", "contract_diagonal", "evaluate", "in_order"]
 _STEP = 1e-5
 # Rows whose kernel among themselves is made to read off the derivatives of its diagonal.
 _DIAGONAL_BLOCK = 64
-# Rows of a kernel matrix that are made at a time.
-_ROWS_AT_ONCE = 256
+# Entries from which a kernel matrix is made in threads, and rows that each makes at a time.
+_LARGE, _ROWS_AT_ONCE = 1_000_000, 256
 
 
 @np.errstate(over="ignore")  # infinite entries are refused where they matter, with a message
@@ -73,9 +73,9 @@ def evaluate(kernel, X, Z=None):
 
 
 def _radial_values(kernel, shape, X, Z):
-    """Return K(X, Z) of a function of the distance: blocks of rows that stay in a cache, in threads."""
+    """Return K(X, Z) of a function of the distance; where it is large, in threads by blocks of rows."""
     (A, B), alpha = scaled_inputs(kernel.length_scale, X, Z), getattr(kernel, "alpha", None)
-    if len(A) <= _ROWS_AT_ONCE:
+    if len(A) * len(B) < _LARGE:
         return shape.value(_distances(shape, A, B, is_square=Z is None), alpha)
     K = np.empty((len(A), len(B)))
 

@@ -13,8 +13,8 @@ from sklearn.utils.optimize import _check_optimize_result
 __all__ = ["Descent", "lbfgs", "minimize_in_box"]
 
 _ARMIJO = 1e-4
-# Largest change of a (log) parameter in one step.
-_MAX_STEP = 2.0
+# Largest change of a (log) parameter in one step, and in the first one with the curvature of other rows.
+_MAX_STEP, _MAX_FIRST_STEP = 2.0, 1.0
 _MAX_HALVINGS = 12
 # Smallest curvature relative to the largest.
 _FLATTEST = 1e-12
@@ -126,7 +126,8 @@ class _Walk:
         free = ~((self.x <= self.lower) & (gradient > 0) | (self.x >= self.upper) & (gradient < 0))
         if not gradient[free].any():
             return -np.inf
-        self._direction = _newton_direction(self.B, gradient, free)
+        longest = _MAX_STEP if self.n_steps or self.fresh else _MAX_FIRST_STEP
+        self._direction = _newton_direction(self.B, gradient, free, longest)
         return np.inf if self.fresh and not self.idle else -0.5 * (gradient @ self._direction)
 
     def step(self, tolerance):
@@ -201,13 +202,13 @@ def _initial_curvature(gradient):
     return max(2.0 * float(np.hypot.reduce(gradient)), 1e-8) * np.eye(len(gradient))
 
 
-def _newton_direction(B, gradient, free):
-    """Return -B^-1 gradient in the free variables; curvature that rounding took is given back."""
+def _newton_direction(B, gradient, free, longest):
+    """Return -B^-1 gradient in the free variables, shortened; curvature that rounding took is given back."""
     direction = np.zeros_like(gradient)
     b, V = np.linalg.eigh(B[np.ix_(free, free)])
     b = np.maximum(b, _FLATTEST * b[-1])
     direction[free] = -V @ (V.T @ gradient[free] / b)
-    return direction * min(1.0, _MAX_STEP / max(np.abs(direction).max(), _MAX_STEP))
+    return direction * min(1.0, longest / max(np.abs(direction).max(), longest))
 
 
 def _line_search(objective, x, value, gradient, direction, lower, upper):

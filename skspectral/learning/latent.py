@@ -22,9 +22,9 @@ _TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-8, 1e-4, 1e-2
 _MANY = 500
 # Fewest rows of a level; each level has this fraction of the next one's rows.
 _COARSEST, _FRACTION = 150, 0.25
-# Distances, in log units: from a bound, at which a variable counts as being there, and from its start, to
-# which it is then brought back, since more rows may see an effect of an input that few rows do not.
-_AT_BOUND, _IN_SIGHT = float(np.log(3.0)), float(np.log(20.0))
+# Distance of a variable from its start, in log units, to which it is brought back for more rows: these may
+# see an effect of an input that few rows do not.
+_IN_SIGHT = float(np.log(20.0))
 
 
 @dataclass(frozen=True)
@@ -178,14 +178,9 @@ def _found(explorer, coarser, start, n_rows, n_before):
     """Return the best ends of a level: by exploring, or from those of a coarser level."""
     if coarser is None:
         return explorer.explore([start], _COARSE_TOLERANCE)
-    starts = [(_off_bounds(explorer, end.x, start), end.curvature * (n_rows / n_before)) for end in coarser]
+    sight = (start - _IN_SIGHT, start + _IN_SIGHT)  # far beyond it nothing has a slope any more
+    starts = [(np.clip(end.x, *sight), end.curvature * (n_rows / n_before)) for end in coarser]
     return explorer.compare(starts, _COARSE_TOLERANCE)
-
-
-def _off_bounds(explorer, x, start):
-    """Return x with what few rows drove to a bound, where nothing has a slope any more, brought back."""
-    at_bound = np.minimum(x - explorer.lower, explorer.upper - x) < _AT_BOUND
-    return np.where(at_bound, np.clip(x, start - _IN_SIGHT, start + _IN_SIGHT), x)
 
 
 def _tolerance(task):

@@ -213,7 +213,7 @@ class LatentTask:
         tau = _TAU_SHARE / (point.signal_var * observations.largest_step_curvature(F))
         by_force = self.plan.forces_factors
         rank = n if by_force else max(1, int(_LARGEST_SHARE * n))
-        factor = pivoted_cholesky(gram, self.data.X, tau=tau, rank=rank)
+        factor = pivoted_cholesky(gram, self.data.X, tau=tau, rank=rank, unless_hopeless=not by_force)
         return factor if by_force or factor.tau <= tau else None
 
 

@@ -180,9 +180,9 @@ class DenseCurved:
     def inverse(self):
         """(S + w K w)^-1."""
         if isinstance(self.order, slice):
-            half, _ = dpotri(self.L, lower=True)
+            half, _ = dpotri(self.L, lower=True)  # zeros above the diagonal, as L has
             half.flat[:: len(half) + 1] *= 0.5
-            return np.tril(half) + np.tril(half).T
+            return half + half.T
         L_inv, _ = dtrtri(self.L, lower=True)
         inverse, back = (L_inv.T * self.signs) @ L_inv, np.argsort(self.order)
         return inverse[np.ix_(back, back)]

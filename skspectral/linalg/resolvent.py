@@ -60,14 +60,6 @@ class Resolvent:
         log_det = 2.0 * np.log(factor.diagonal()).sum() - rows.n_mean * np.log(shift + noise_ratio)
         return cls(dpotri(factor, lower=True, overwrite_c=True)[0], shift, log_det, noise_ratio, rows)
 
-    @property
-    def inverse(self):
-        """M, 0 on the mean space, (n, n)."""
-        half = np.tril(self.triangle, -1)
-        M = half + half.T
-        np.fill_diagonal(M, self.triangle.diagonal())
-        return M - self.rows.Q @ self.rows.Q.T / (self.shift + self.noise_ratio)
-
     def apply(self, z):
         """Return M z for a z (n,) without part in the mean space."""
         return dsymv(1.0, self.triangle, z, lower=1)

@@ -1,0 +1,53 @@
+"""The directive that shows what a benchmark measured: `.. measured:: ordinary`."""
+
+import json
+from pathlib import Path
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.util.docutils import SphinxDirective
+
+__all__ = ["Measured"]
+
+RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
+_VERDICTS = {True: "met", False: "**not met**", None: ""}
+
+
+class Measured(SphinxDirective):
+    """The machine and the table of the last full run of a benchmark, from its json in `benchmarks/results`."""
+
+    required_arguments = 1
+
+    def run(self):
+        """Return the nodes of a paragraph and a table."""
+        path = RESULTS / f"{self.arguments[0]}.json"
+        self.env.note_dependency(str(path))
+        record = json.loads(path.read_text(encoding="utf-8"))
+        node = nodes.container()
+        text = [*_machine(record["environment"]), "", *_table(record["rows"])]
+        self.state.nested_parse(StringList(text, source=str(path)), self.content_offset, node)
+        return node.children
+
+
+def _machine(environment):
+    versions = ", ".join(f"{name} {number}" for name, number in environment["versions"].items() if number)
+    return [
+        f"Measured {environment['when'][:10]} on {environment['cores']} cores ({environment['processor']}), "
+        f"{environment['threads']} threads, Python {environment['python']}, {versions}."
+    ]
+
+
+def _table(rows):
+    lines = [".. list-table::", "   :header-rows: 1", ""]
+    cells = [("row", "what", "value", "goal", ""), *(_cells(row) for row in rows)]
+    for row in cells:
+        lines += [f"   {'*' if k == 0 else ' '} - {cell}".rstrip() for k, cell in enumerate(row)]
+    return lines
+
+
+def _cells(row):
+    unit = {"x": "×"}.get(row["unit"], f" {row['unit']}".rstrip())
+    goal = row.get("goal")
+    side = "≥" if row["at_least"] else "≤"
+    bound = "" if goal is None else f"{side} {goal:g}"
+    return row["row"], row["what"], f"{row['value']:.3g}{unit}", bound, _VERDICTS[row.get("met")]
