@@ -4,6 +4,7 @@ import builtins
 import inspect
 import os
 import re
+import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from sklearn.base import BaseEstimator
 
 import skspectral
 from skspectral import kernels, likelihoods
+
+sys.path.insert(0, str(Path(__file__).parent))
+from measured import Measured
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -150,6 +154,7 @@ Path(__file__).with_name("reference.rst").write_text(reference_page(), encoding=
 
 def setup(app):
     """Register the renderer of formulas and what happens to docstrings."""
+    app.add_directive("measured", Measured)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
     app.config.html_math_renderer = "mathml"
     app.connect("autodoc-skip-member", skip_members_of_others)

@@ -14,7 +14,7 @@ _VERDICTS = {True: "met", False: "**not met**", None: ""}
 
 
 class Measured(SphinxDirective):
-    """The machine and the table of the last full run of a benchmark, from its json in `benchmarks/results`."""
+    """The machine and the table of the last full run of a benchmark, as `benchmarks/results` has them."""
 
     required_arguments = 1
 

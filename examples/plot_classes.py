@@ -64,7 +64,7 @@ def draw_calibration(ax):
         loss = log_loss(y_test, P)
         print(f"{name}: log loss {loss:.3f}, accuracy {model.score(X_test, y_test):.3f}")
         label = f"{name}, log loss {loss:.3f}"
-        CalibrationDisplay.from_predictions(y_test, P[:, 1], n_bins=6, name=label, ax=ax, color=colour)
+        CalibrationDisplay.from_predictions(y_test, P[:, 1], n_bins=4, name=label, ax=ax, color=colour)
     ax.legend(loc="upper left", fontsize="small")
     ax.set_ylim(-0.05, 1.35)
     ax.set(title="Digits 3 and 5", xlabel="predicted probability of a 5", ylabel="share of 5")

@@ -42,7 +42,7 @@ def many_outputs():
     """The lower half of a digit from its upper half."""
     X = load_digits().data[:500] / 16
     upper, lower = X[:, :32], X[:, 32:]
-    lower = lower[:, np.mean(lower > 0, axis=0) > 0.1]  # not the margins, which are always white
+    lower = lower[:, np.mean(lower > 0, axis=0) > 0.1]  # not the margins, which are nearly always white
     return f"{lower.shape[1]} outputs", regressors(RBF(2.0)), (upper, lower), "R²", r_squared
 
 

@@ -215,7 +215,7 @@ def _score_name(search, key):
 
 
 def _short(value):
-    """Return a label: a number in few digits, anything else in at most two lines."""
+    """Return a label: a number in few digits, anything else in at most three lines."""
     if isinstance(value, Real) and not isinstance(value, bool):
         return f"{value:.2g}"
-    return "\n".join(textwrap.wrap(str(value), _LINE_LENGTH, max_lines=2, placeholder=" …"))
+    return "\n".join(textwrap.wrap(str(value), _LINE_LENGTH, max_lines=3, placeholder=" …"))
