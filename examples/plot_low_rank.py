@@ -56,7 +56,7 @@ def main():
     noise = np.sqrt(exact.noise_variance_)
     axes[1].axhline(noise, color=ORANGE, label="standard deviation of the noise")
     axes[1].set_ylabel("predictions, 500 new points")
-    axes[1].axvline(certified.rank_, color=GREEN, ls=":", lw=2)
+    axes[1].axvline(certified.rank_, ymax=0.7, color=GREEN, ls=":", lw=2)
     axes[1].text(certified.rank_ - 3, min(error), f"rank=None: {certified.rank_}", color=GREEN, ha="right")
     axes[0].set_title("How far the log evidence can be off")
     axes[1].set_title("How far predictions are off")
