@@ -57,15 +57,7 @@ def main(argv=None):
     with harness.pinned(options.threads):
         run = Run(sizes, repeats, options.threads, set(), options.fast)
         record = {"environment": harness.environment(options.threads), "fast": options.fast, "sizes": sizes}
-        for row in (
-            fixed_row,
-            outputs_row,
-            learned_rows,
-            folds_row,
-            small_rows,
-            many_fits_row,
-            selection_row,
-        ):
+        for row in ROWS:
             row(run)
         if options.co2 is None:
             print("\nNotice: the row of CO2 is left out, pass --co2 FILE")
@@ -183,11 +175,15 @@ def selection_row(run):
 def co2_row(run, path):
     """scikit-learn's example: a sum of four kernels on monthly means."""
     X, y = monthly_means(path)
+    learned_row(run, "CO2", X, y - y.mean(), co2_kernel(), 2.5)
+
+
+def co2_kernel():
+    """Return the kernel of scikit-learn's example."""
     seasons = 2.0**2 * RBF(100.0) * ExpSineSquared(1.0, 1.0, periodicity_bounds="fixed")
     irregular = 0.5**2 * RationalQuadratic(length_scale=1.0, alpha=1.0)
     noise = 0.1**2 * RBF(0.1) + WhiteKernel(0.1**2, (1e-5, 1e5))
-    kernel = ConstantKernel(50.0**2) * RBF(50.0) + seasons + irregular + noise
-    learned_row(run, "CO2", X, y - y.mean(), kernel, 2.5)
+    return ConstantKernel(50.0**2) * RBF(50.0) + seasons + irregular + noise
 
 
 def monthly_means(path):

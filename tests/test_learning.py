@@ -300,6 +300,32 @@ def test_constant_targets_are_learned_without_trouble():
     assert np.allclose(gp.predict(X), 3.0)
 
 
+def test_where_all_is_noise_the_kernel_stays_as_it_was_given():
+    X = np.linspace(0.0, 1.0, 30)[:, None]
+    y = np.where(np.arange(30) % 2, 1.0, -1.0) * np.linspace(1.0, 2.0, 30)  # no smooth function
+    gp = SpectralGPRegressor(RBF(0.7)).fit(X, y)
+    assert gp.tuning_[0].status == "pure_noise"
+    assert gp.kernel_.length_scale == pytest.approx(0.7)
+    pulled = SpectralGPRegressor(RBF(0.7), priors={"length_scale": scipy.stats.lognorm(0.1, scale=5.0)}).fit(
+        X, y
+    )
+    assert pulled.tuning_[0].status == "pure_noise"
+    assert pulled.kernel_.length_scale == pytest.approx(5.0, rel=0.05)
+
+
+def test_a_decrease_that_rounding_hides_ends_a_descent():
+    calls = []
+
+    def objective(x):
+        calls.append(x)
+        rounding = 1e-8 if len(calls) > 1 else 0.0  # larger than what is promised
+        return Evaluation(float(x @ x) + rounding, 2.0 * x)
+
+    start, box = np.array([1e-5, -1e-5]), (np.full(2, -1.0), np.full(2, 1.0))
+    minimize_in_box(objective, start, *box, curvature=2.0 * np.eye(2), tolerance=1e-12)
+    assert len(calls) <= 4
+
+
 def test_priors_pull_parameters_and_variances():
     X, Y = data(n=30)
     y = Y[:, 0]

@@ -16,6 +16,8 @@ _ARMIJO = 1e-4
 # Largest change of a (log) parameter in one step, and in the first one with the curvature of other rows.
 _MAX_STEP, _MAX_FIRST_STEP = 2.0, 1.0
 _MAX_HALVINGS = 12
+# A promised decrease so small that rounding may hide it, and how often such a step is then halved.
+_HIDDEN, _FEW_HALVINGS = 1e-7, 2
 # Smallest curvature relative to the largest.
 _FLATTEST = 1e-12
 # Way of a variable in one direction, in log units, that suggests its bound, where a step brings this little.
@@ -133,14 +135,20 @@ class _Walk:
     def step(self, tolerance):
         """Move; return whether the descent can go on."""
         x, here = self.x, self.here
-        value = here.value + 0.1 * tolerance
+        may_be_hidden = -0.5 * (here.gradient @ self._direction) < _HIDDEN
         x_new, there = _line_search(
-            self.objective, x, value, here.gradient, self._direction, self.lower, self.upper
+            self.objective,
+            x,
+            here.value + 0.1 * tolerance,
+            here.gradient,
+            self._direction,
+            (self.lower, self.upper),
+            _FEW_HALVINGS if may_be_hidden else _MAX_HALVINGS,
         )
         self.n_steps += 1
         if there is None:
             was_fresh, self.B, self.fresh = self.fresh, _initial_curvature(here.gradient), True
-            return not was_fresh
+            return not (was_fresh or may_be_hidden)
         self._take(x_new, there, tolerance)
         self._try_bounds()
         return True
@@ -211,14 +219,14 @@ def _newton_direction(B, gradient, free, longest):
     return direction * min(1.0, longest / max(np.abs(direction).max(), longest))
 
 
-def _line_search(objective, x, value, gradient, direction, lower, upper):
+def _line_search(objective, x, value, gradient, direction, box, max_halvings):
     """Return the first point on the projected path that decreases enough from `value`, with its evaluation.
 
     The latter is None where there is no such point.
     """
     t = 1.0
-    for _ in range(_MAX_HALVINGS):
-        x_new = np.clip(x + t * direction, lower, upper)
+    for _ in range(max_halvings):
+        x_new = np.clip(x + t * direction, *box)
         promised = gradient @ (x_new - x)
         there = objective(x_new)
         if np.isfinite(there.value) and there.value <= value + _ARMIJO * promised:

@@ -29,7 +29,7 @@ __all__ = ["Learned", "at_level", "descend_on_landmarks", "learn", "learn_from_s
 _COARSEST, _COARSEST_EACH = 150, 15
 _ROWS_PER_MEAN_FUNCTION = 5
 # Decrease of -2 log density that is not worth another step: on all rows, where they are few, and otherwise.
-_TOLERANCE, _COARSE_TOLERANCE = 1e-7, 1e-3
+_TOLERANCE, _COARSE_TOLERANCE = 1e-9, 1e-3
 # The same where what is maximised is a lower bound, for each parameter. -2 log density falls by about 1 for
 # each parameter within its own uncertainty: a step that brings a two-hundredth of that is not worth its time.
 _TOLERANCE_OF_BOUNDS, _COARSE_TOLERANCE_OF_BOUNDS = 0.005, 0.1
@@ -40,6 +40,8 @@ _MAX_STEPS_OF_BOUNDS, _MAX_STEPS_AFTERWARDS = 18, 6
 _STEPS_AHEAD, _FLOPS_OF_THREAD = 20, 1.5e10
 # Calls of an objective of landmarks after which no more hops are tried.
 _MAX_CALLS = 80
+# Difference of -2 log density, for each output, that is rounding.
+_NOTHING = 1e-6
 # How often the global search over g may send the descent on its way again.
 _MAX_ROUNDS = 4
 
@@ -276,10 +278,19 @@ def _settled(explorer, found, theta):
     for _ in range(_MAX_ROUNDS):
         end = _globally(objective, best)
         if end.value >= best.value - best.evaluation.off_by:
-            return best, end
+            return best, _where_it_matters(objective, end, theta)
         again = objective.at(end.theta, end.solution)
         best = explorer.descend(again, curvature=best.curvature, tolerance=tolerance)
     return best, _globally(objective, best)
+
+
+def _where_it_matters(objective, end, theta):
+    """Return the end of learning, at the start where all is noise: no parameter of a kernel matters then."""
+    if end.solution.signal_var.any():
+        return end
+    at_start = _learned(objective, theta)
+    is_as_good = at_start.value <= end.value + at_start.solution.rotated.n_outputs * _NOTHING
+    return at_start if is_as_good else end
 
 
 def _beside(variables, theta):
