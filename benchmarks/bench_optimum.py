@@ -185,19 +185,14 @@ def report(fits):
         if not len(values):
             continue
         better, goal = float(np.mean(values > BETTER)), SHARE if kind == "real" else None
-        rows.append(_row(kind, f"least difference, {len(values)} fits", float(values.min()), -NEGLIGIBLE))
-        rows.append(_row(kind, "share better by more than 0.05", better, goal))
+        least = harness.entry(kind, f"least of {len(values)} differences", values.min(), -NEGLIGIBLE, unit="")
+        rows += [least, harness.entry(kind, "share better by more than 0.05", better, goal, unit="")]
     for row in rows:
         print(f"{row['row']}: {row['what']}: {row['value']:.4g}")
     for fit in fits:
         if fit["difference"] < -NEGLIGIBLE:
             print(f"worse: {fit['name']}, by {-fit['difference']:.3g}")
     return rows
-
-
-def _row(kind, what, value, goal):
-    met = None if goal is None else value >= goal
-    return {"row": kind, "what": what, "value": value, "goal": goal, "at_least": True, "met": met, "unit": ""}
 
 
 def draw(fits):

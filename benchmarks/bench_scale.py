@@ -58,15 +58,16 @@ SOURCE_COUNT = 257  # Table 3 of Smola & Schoelkopf, kernel width 10
 
 @dataclass
 class Report:
-    """Verdicts as they come in: name, value, limit, in words."""
+    """Verdicts as they come in."""
 
     fast: bool
-    goals: dict = field(default_factory=dict)
+    rows: list = field(default_factory=list)
 
     def add(self, name, value, limit, unit=""):
         """Print and keep a number that should not exceed its limit."""
         verdict = harness.verdict(value, limit)
-        self.goals[name] = {"value": float(value), "limit": float(limit), "verdict": verdict}
+        row, _, what = name.partition(": ")
+        self.rows.append(harness.entry(row, what, value, float(limit), at_least=False, unit=unit.strip()))
         note = " (smoke run)" if self.fast else ""
         print(f"  {name}: {value:.5g}{unit}, goal at most {limit:.4g}{unit}: {verdict}{note}", flush=True)
 
@@ -87,7 +88,7 @@ def main(argv=None):
         record["learn"] = ask_learn(*sizes["learn"], report)
         if given.data is not None:
             record["abalone"] = ask_abalone(given.data / "abalone.csv", sizes["splits"], report)
-    record["goals"] = report.goals
+    record["rows"] = report.rows
     harness.save("scale", record, draw(report))
 
 
@@ -134,7 +135,7 @@ def ask_fit(n, rank, options, report):
         for kind, ours, peer in zip(("noisy", "noise-free"), errors[name], errors[PEER], strict=True):
             report.add(f"{name}: rmse, {kind} / {PEER}", ours / peer, 1.0)
     memory = in_a_process("memory_of_fit", n, rank, threads=options.threads)
-    report.add("peak memory of the fit", memory["peak"] / (8 * n * rank), 3.0, " n r doubles")
+    report.add("fit: peak memory", memory["peak"] / (8 * n * rank), 3.0, " n r doubles")
     return {"seconds": seconds, "errors": errors, "memory": memory}
 
 
@@ -161,7 +162,7 @@ def ask_stream(n, size, rank, options, report):
     found = in_a_process("memory_of_stream", n, size, rank, threads=options.threads)
     print(f"\nStream of {n} rows in chunks of {size} at rank {found['rank']}: {found['seconds']:.1f} s")
     print(f"  noise found {found['noise']:.4f}, true {NOISE}")
-    report.add("resident memory of the stream", found["peak"] / 1e9, 1.5, " GB")
+    report.add("stream: resident memory", found["peak"] / 1e9, 1.5, " GB")
     return found
 
 
@@ -211,8 +212,8 @@ def ask_learn(n, n_peer, report):
     print(f"\nLearned ARD lengths: {n} rows in {seconds:.1f} s at rank {ours.rank_}: {ours.kernel_}")
     print(f"  GPR, {n_peer} rows: {peer_seconds:.1f} s ({peer.kernel_})")
     print(f"  by its n^3 law {extrapolated:.0f} s at {n} rows")
-    report.add("50 x time / extrapolated time of GPR", 50 * seconds / extrapolated, 1.0)
-    report.add("log likelihood less the dense one, absolute", abs(difference), 1e-2)
+    report.add("learn: 50 x time / extrapolated time of GPR", 50 * seconds / extrapolated, 1.0)
+    report.add("learn: log likelihood less the dense one, absolute", abs(difference), 1e-2)
     return {"seconds": seconds, "gpr_seconds": peer_seconds, "extrapolated": extrapolated, "rank": ours.rank_}
 
 
@@ -247,12 +248,12 @@ def ask_abalone(path, splits, report):
     rows = min(4000, len(X))
     factor, seconds = _timed(lambda: greedy_landmarks(kernel, X[:rows], y[:rows], noise_ratio))
     print(f"\nAbalone, {rows} rows: a gap of 0.025 with {factor.rank} basis functions, {seconds:.1f} s")
-    report.add("greedy basis functions / those of the source", factor.rank / SOURCE_COUNT, 1.1)
+    report.add("abalone: greedy basis functions / those of the source", factor.rank / SOURCE_COUNT, 1.1)
     errors = np.array([_abalone_errors(X, y, seed, factor.rank) for seed in range(splits)])
     exact, low, greedy = errors.mean(axis=0)
     print(f"  squared test error: exact {exact:.4f}, pivots {low:.4f}, greedy {greedy:.4f} ({splits} splits)")
-    report.add("error of the low-rank ridge / exact one", low / exact, 1.01)
-    report.add("error on greedy landmarks / exact one", greedy / exact, 1.01)
+    report.add("abalone: error of the low-rank ridge / exact one", low / exact, 1.01)
+    report.add("abalone: error on greedy landmarks / exact one", greedy / exact, 1.01)
     return {"count": factor.rank, "source": SOURCE_COUNT, "errors": errors.tolist()}
 
 
@@ -278,8 +279,8 @@ def draw(report):
     """Return the figure: every number relative to its goal."""
     from matplotlib.figure import Figure
 
-    names = list(report.goals)[::-1]
-    shares = [max(report.goals[name]["value"], 0.0) / report.goals[name]["limit"] for name in names]
+    names = [f"{row['row']}: {row['what']}" for row in report.rows[::-1]]
+    shares = [max(row["value"], 0.0) / row["goal"] for row in report.rows[::-1]]
     figure = Figure(figsize=(7.5, 0.5 * len(names) + 1.2), layout="constrained")
     axes = figure.subplots()
     axes.barh(names, shares, color=["#0072B2" if share <= 1 else "#D55E00" for share in shares])

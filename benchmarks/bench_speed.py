@@ -94,11 +94,8 @@ class Run:
 
     def add(self, row, what, value, goal=None, *, at_least=True, spread=None, unit="x"):
         """Record one number of the table with its goal."""
-        met = None if goal is None else bool(value >= goal if at_least else value <= goal)
-        self.rows.append(
-            {"row": row, "what": what, "value": float(value), "goal": goal, "at_least": at_least}
-            | {"met": met, "spread": spread, "unit": unit}
-        )
+        settings = {"at_least": at_least, "unit": unit, "spread": spread}
+        self.rows.append(harness.entry(row, what, value, goal, **settings))
         print(".", end="", flush=True)
 
 

@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 __all__ = [
     "RESULTS",
     "Timing",
+    "entry",
     "environment",
     "one_cholesky",
     "parse_arguments",
@@ -97,16 +98,13 @@ def time_in_turn(cases, repeats, warm_ups=1):
     repeats : int
         Samples per case; every round takes one of each.
     warm_ups : int, default=1
-        Untimed calls of each case beforehand.
+        Calls of each case beforehand, at least one: the last of them says how often a sample repeats it.
 
     Returns
     -------
     dict of str to Timing
     """
-    for call in cases.values():
-        for _ in range(warm_ups):
-            call()
-    loops = {name: _calls_per_sample(call) for name, call in cases.items()}
+    loops = {name: _calls_per_sample(call, max(1, warm_ups)) for name, call in cases.items()}
     samples = {name: [] for name in cases}
     for _ in range(repeats):
         for name, call in cases.items():
@@ -114,8 +112,8 @@ def time_in_turn(cases, repeats, warm_ups=1):
     return {name: Timing(np.array(values)) for name, values in samples.items()}
 
 
-def _calls_per_sample(call):
-    seconds = _seconds(call, 1)
+def _calls_per_sample(call, warm_ups):
+    seconds = [_seconds(call, 1) for _ in range(warm_ups)][-1]
     return 1 if seconds >= _SAMPLE_SECONDS else int(np.ceil(_SAMPLE_SECONDS / max(seconds, 1e-7)))
 
 
@@ -185,6 +183,22 @@ def _version(package):
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def entry(row, what, value, goal=None, *, at_least=True, unit="x", spread=None):
+    """Return one number with its goal, as tables and the site show it."""
+    value = float(value)
+    met = None if goal is None else bool(value >= goal if at_least else value <= goal)
+    return {
+        "row": row,
+        "what": what,
+        "value": value,
+        "goal": goal,
+        "at_least": at_least,
+        "met": met,
+        "unit": unit,
+        "spread": spread,
+    }
 
 
 def verdict(value, goal):
