@@ -146,7 +146,7 @@ class SpectralObjective:
         self._smallest_g = g.min()
         terms = terms.with_targets(tuned.targets_in_basis(targets.Z))
         B_inv, residual = terms.several(g)
-        G = terms.sensitivity(B_inv, residual, 1.0 / (g * b))
+        G = terms.sensitivity(B_inv, residual, 1.0 / g / b)
         slope = contract_factor(kernel, G, task.data.X, factor)
         value, slope = task.with_prior(theta, tuned.objective(task.criterion), slope)
         off_by = _OFF_BY_OF_FACTORS * task.data.n_outputs
