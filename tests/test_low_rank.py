@@ -842,3 +842,15 @@ def test_what_is_left_of_a_trace_is_out_of_reach_by_its_last_fall():
     assert not factors._is_hopeless(before=10.0, left=1.0, n_steps=100, tau=0.1, n_open=500)
     assert not factors._is_hopeless(before=10.0, left=0.05, n_steps=100, tau=0.1, n_open=0)
     assert not factors._is_hopeless(before=10.0, left=9.0, n_steps=100, tau=0.0, n_open=0)
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5])
+def test_a_factor_of_all_rows_has_the_gradient_of_the_matrix(nu):
+    X = np.random.default_rng(3).uniform(-2, 2, (40, 3))
+    Y = np.sin(X @ np.random.default_rng(4).normal(size=(3, 2)))  # without noise: every digit counts
+    model = SpectralGPRegressor(Matern(5.0, nu=nu), method="low_rank", optimizer=None).fit(X, Y)
+    assert model.rank_ == len(X) and {result.status for result in model.tuning_} == {"noise_free"}
+    theta = model.kernel_.theta
+    _, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+    ahead, behind = (model.log_marginal_likelihood(theta + h) for h in (1e-3, -1e-3))
+    assert gradient[0] == pytest.approx((ahead - behind) / 2e-3, abs=1e-3)
