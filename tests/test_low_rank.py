@@ -849,7 +849,8 @@ def test_a_factor_of_all_rows_has_the_gradient_of_the_matrix(nu):
     X = np.random.default_rng(3).uniform(-2, 2, (40, 3))
     Y = np.sin(X @ np.random.default_rng(4).normal(size=(3, 2)))  # without noise: every digit counts
     model = SpectralGPRegressor(Matern(5.0, nu=nu), method="low_rank", optimizer=None).fit(X, Y)
-    assert model.rank_ == len(X) and {result.status for result in model.tuning_} == {"noise_free"}
+    assert model.rank_ == len(X)
+    assert {result.status for result in model.tuning_} == {"noise_free"}
     theta = model.kernel_.theta
     _, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
     ahead, behind = (model.log_marginal_likelihood(theta + h) for h in (1e-3, -1e-3))
