@@ -12,7 +12,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import mean_poisson_deviance
 
-from skspectral import GeneralizedGPRegressor, KernelSearchCV, SpectralGPRegressor
+from skspectral import GeneralizedGPRegressor, KernelSearchCV, LowRankWarning, SpectralGPRegressor
+from skspectral.decomposition import plan
 from skspectral.likelihoods import (
     Categorical,
     Derivatives,
@@ -141,6 +142,17 @@ def test_one_function_of_x_is_followed_from_wide_noise_to_its_own():
     model = GeneralizedGPRegressor(StudentT(scale=0.2, dof=2.0), kernel, optimizer=None).fit(X, y)
     assert model.n_modes_ == 1
     assert rmse(model.predict(new), truth) < 0.2
+
+
+def test_a_matrix_that_is_not_affordable_is_replaced_with_a_warning(monkeypatch):
+    monkeypatch.setattr(plan, "LARGEST_AFFORDABLE", 79)
+    monkeypatch.setattr(plan, "_AFFORDABLE_FLOPS", 5.0 * 80 * 6.2**2)
+    X, y = smooth(n=80)
+    model = GeneralizedGPRegressor("huber", RBF(1.0), optimizer=None)
+    with pytest.warns(LowRankWarning, match=r"matrix of 80 rows .* rank 12 stands in"):
+        model.fit(X, y)
+    given = GeneralizedGPRegressor("huber", RBF(1.0), optimizer=None, rank=12, method="low_rank").fit(X, y)
+    assert close(model.predict(X), given.predict(X))
 
 
 @pytest.mark.parametrize("name", [*NAMES, "poisson"])

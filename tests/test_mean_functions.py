@@ -238,4 +238,5 @@ def test_as_many_functions_as_rows():
     summary = gp.mean_summary()[0]
     assert (summary.p_values == 1).all()
     assert summary.wald().p_value == 1
+    assert summary.wald().degrees_of_freedom == (0, 0)
     assert np.isinf(summary.standard_errors).all()
