@@ -171,6 +171,18 @@ def test_intervals_hold_what_is_drawn(name):
     assert np.abs(draws.mean(axis=1) - mean).max() < 0.1 * std.max()
 
 
+def test_the_log_evidence_of_weighted_rows_is_a_density_of_as_many_numbers_as_weights_say():
+    X, y = smooth()
+    weight = np.random.default_rng(1).uniform(0.5, 3.0, len(y))
+    one, other = (
+        GeneralizedGPRegressor("student_t", RBF(1.0), optimizer=None).fit(X, unit * y, weight)
+        for unit in (1.0, 1e3)
+    )
+    assert other.log_marginal_likelihood_value_ == pytest.approx(
+        one.log_marginal_likelihood_value_ - (weight.sum() - 1) * np.log(1e3), rel=1e-6
+    )
+
+
 def test_latent_draws_vary_together():
     X, y = smooth()
     model = GeneralizedGPRegressor(Gaussian(noise_var=1e-8), 2.0 * RBF(1.0), optimizer=None).fit(X, y)
