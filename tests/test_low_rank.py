@@ -855,3 +855,22 @@ def test_a_factor_of_all_rows_has_the_gradient_of_the_matrix(nu):
     _, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
     ahead, behind = (model.log_marginal_likelihood(theta + h) for h in (1e-3, -1e-3))
     assert gradient[0] == pytest.approx((ahead - behind) / 2e-3, abs=1e-3)
+
+
+@pytest.mark.parametrize("seed", [0, 7, 10])
+def test_weights_of_all_sizes_make_no_kernel_indefinite(seed):
+    X, y = smooth(seed, n=25, p=4)
+    weight = 10.0 ** np.random.default_rng(seed).uniform(-12, 12, 25)
+    low_rank, exact = (
+        SpectralKernelRidge(1.0, kernel=RBF(0.1) + DotProduct(1.0), method=method).fit(X, y, weight)
+        for method in ("low_rank", "exact")
+    )
+    # a factor is certified to give the log evidence to a hundredth, not all digits of predictions
+    assert close(low_rank.predict(X), exact.predict(X), 1e-2)
+
+
+def test_small_weights_hide_no_indefinite_kernel():
+    X, y = smooth(3, n=60)
+    model = SpectralKernelRidge(alpha=1e-12, kernel="sigmoid", gamma=2.0, method="low_rank")
+    with pytest.raises(IndefiniteKernelError):
+        model.fit(X, y, np.full(60, 1e-12))
