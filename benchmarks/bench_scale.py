@@ -1,11 +1,13 @@
 """What do time, memory and error become where an n x n matrix is out of reach?
 
-Four questions, each with the project's goal:
+Five questions, each with the project's goal:
 
 * fit: n = 100,000, 3 inputs, rank 1000, the penalty tuned by the evidence (the default) and by gcv, beside
   ``Nystroem(1000)`` and ``RidgeCV`` with 19 alphas in a Pipeline, which tunes by leave-one-out. At most 1.5
   times its time, no larger test error, and at most 3 n r doubles of memory above what the data took.
 * stream: n = 1,000,000 in chunks of 10,000 at rank 500. Resident memory of the process below 1.5 GB.
+* predict: n = 2000 and 1,000,000 new rows, means and, of processes, standard deviations. At most 1.5 GB of
+  memory above the fitted model and the new rows, whatever the kernel and the route.
 * learn: n = 8000, ARD RBF on 5 inputs of which 2 matter. At least 50 times faster than scikit-learn's GPR,
   whose time is measured at n = 2000 and *extrapolated* by its n^3 law; the log likelihood is checked by a
   dense Cholesky evaluation at the learned parameters.
@@ -17,7 +19,7 @@ Memory is the peak of a process of its own. Test errors are root mean squares ov
 three data sets, against the noisy targets and against the function behind them; each should be no larger than
 the peer's, to the last digit.
 
-Run `python -m benchmarks.bench_scale` (about 9 minutes, 10 with the data), or with `--fast` for a smoke run.
+Run `python -m benchmarks.bench_scale` (about 15 minutes, 16 with the data), or with `--fast` for a smoke run.
 """
 
 import argparse
@@ -32,7 +34,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
@@ -49,9 +51,18 @@ from skspectral.linalg.greedy import greedy_landmarks
 from . import harness, peers
 
 NOISE, GAMMA = 0.3, 1.0
-FULL = {"fit": (100_000, 1000), "stream": (1_000_000, 10_000, 500), "learn": (8000, 2000), "splits": 3}
-FAST = {"fit": (3000, 100), "stream": (5000, 1000, 50), "learn": (500, 200), "splits": 1}
+FULL = {"fit": (100_000, 1000), "stream": (1_000_000, 10_000, 500), "predict": (2000, 1_000_000)}
+FULL |= {"learn": (8000, 2000), "splits": 3}
+FAST = {"fit": (3000, 100), "stream": (5000, 1000, 50), "predict": (200, 20_000)}
+FAST |= {"learn": (500, 200), "splits": 1}
 TEST_ROWS, DATA_SETS = 20_000, 3
+PREDICTING = {
+    "an exact Matern process": SpectralGPRegressor(Matern(1.0, nu=1.5), optimizer=None, method="exact"),
+    "an exact RBF process": SpectralGPRegressor(RBF(1.0), optimizer=None, method="exact"),
+    "an RBF process": SpectralGPRegressor(RBF(1.0), optimizer=None),
+    "an exact ridge": SpectralKernelRidge(gamma=GAMMA, method="exact"),
+    "a ridge": SpectralKernelRidge(gamma=GAMMA),
+}
 PEER = "Nystroem + RidgeCV"
 SOURCE_COUNT = 257  # Table 3 of Smola & Schoelkopf, kernel width 10
 
@@ -73,7 +84,7 @@ class Report:
 
 
 def main(argv=None):
-    """Ask the four questions, print, save."""
+    """Ask the five questions, print, save."""
     extra = argparse.ArgumentParser(add_help=False)
     extra.add_argument("--data", type=Path, default=None)
     given, rest = extra.parse_known_args(sys.argv[1:] if argv is None else argv)
@@ -85,6 +96,7 @@ def main(argv=None):
         record = {"environment": harness.environment(options.threads), "fast": options.fast, "sizes": sizes}
         record["fit"] = ask_fit(*sizes["fit"], options, report)
         record["stream"] = ask_stream(*sizes["stream"], options, report)
+        record["predict"] = ask_predict(*sizes["predict"], options, report)
         record["learn"] = ask_learn(*sizes["learn"], report)
         if given.data is not None:
             record["abalone"] = ask_abalone(given.data / "abalone.csv", sizes["splits"], report)
@@ -178,6 +190,31 @@ def memory_of_stream(n, size, rank):
     return {"peak": peak_bytes(), "seconds": seconds, "noise": noise, "rank": model.rank_}
 
 
+# ---- predict ----
+
+
+def ask_predict(n, n_new, options, report):
+    """Memory of many predictions."""
+    print(f"\nPredictions at {n_new} rows from {n}")
+    found = {
+        name: in_a_process("memory_of_predict", name, n, n_new, threads=options.threads)
+        for name in PREDICTING
+    }
+    for name, each in found.items():
+        report.add(f"predictions of {name}, {each['seconds']:.0f} s", each["peak"] / 1e9, 1.5, " GB")
+    return found
+
+
+def memory_of_predict(name, n, n_new):
+    """Return the peak memory that predictions add to a model and new rows, in bytes, and their seconds."""
+    model, (X, y, _), X_new = PREDICTING[name], make_data(n), make_data(n_new, seed=1)[0]
+    model.fit(X, y)
+    options = {"return_std": True} if isinstance(model, SpectralGPRegressor) else {}
+    before = fresh_peak_bytes()
+    _, seconds = _timed(lambda: model.predict(X_new, **options))
+    return {"peak": peak_bytes() - before, "seconds": seconds}
+
+
 def in_a_process(function, *arguments, threads):
     """Return what a function of this module returns in a fresh process."""
     code = (
@@ -196,6 +233,14 @@ def peak_bytes():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def fresh_peak_bytes():
+    """Return the resident memory, and let the peak begin anew at it on systems that can do so."""
+    switch = Path("/proc/self/clear_refs")
+    if switch.exists():
+        switch.write_text("5")
+    return peak_bytes()
 
 
 # ---- learn ----

@@ -11,13 +11,14 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from skspectral.decomposition.data import Data
 from skspectral.decomposition.plan import Plan
+from skspectral.inference import modes
 from skspectral.inference.approximate import bound, evidence_bracket, laplace, variational
 from skspectral.inference.modes import find_mode
 from skspectral.inference.observations import observe
 from skspectral.learning.latent import approximate_evidence
 from skspectral.learning.latent_task import LatentTask
 from skspectral.likelihoods import Bernoulli, Categorical, Gaussian, Huber, Laplace, Poisson, StudentT
-from skspectral.linalg.curved import DensePrior, FactorPrior
+from skspectral.linalg.curved import DensePrior, FactorPrior, lower_cholesky
 from skspectral.support.exceptions import IndefiniteKernelError
 
 N = 25
@@ -235,6 +236,28 @@ def test_a_start_nearby_saves_factorisations():
     warm = find_mode(near, observations, start=cold)
     assert warm.n_factorisations < find_mode(near, observations).n_factorisations
     assert close(warm.F, find_mode(near, observations).F, 1e-8)
+
+
+def test_factorisations_are_counted(monkeypatch):
+    made = []
+
+    class Counted(modes._Newton):
+        def _factorise(self, curved):
+            made.append(curved)
+            super()._factorise(curved)
+
+    monkeypatch.setattr(modes, "_Newton", Counted)
+    p = problem("logistic")
+    mode = find_mode(prior(kernel_matrix(p.X), "dense"), observe(Bernoulli(), p.y))
+    assert mode.n_factorisations == len(made) > 0
+
+
+def test_what_has_no_cholesky_factor_says_so():
+    with pytest.raises(
+        IndefiniteKernelError, match="eigenvalue is nan, below the rounding tolerance -0"
+    ) as e:
+        lower_cholesky(-np.eye(2))
+    assert e.value.tolerance == 0
 
 
 def test_weights_are_powers_of_the_likelihood():

@@ -63,6 +63,13 @@ def test_evidence_and_predictions_are_those_of_the_kronecker_system(fit_intercep
     assert close(gp.predict(X_new), mean)
 
 
+def test_variances_are_the_diagonals_of_the_covariances():
+    X, _, Y, _ = problem()
+    gp = model().fit(X, Y)
+    assert (gp.signal_variance_ == np.diag(gp.signal_covariance_)).all()
+    assert (gp.noise_variance_ == np.diag(gp.noise_covariance_)).all()
+
+
 @both
 def test_leave_one_out_is_that_of_refitted_kronecker_systems(fit_intercept):
     X, K, Y, w = problem(n=15, m=2)

@@ -12,7 +12,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import mean_poisson_deviance
 
-from skspectral import GeneralizedGPRegressor, KernelSearchCV, SpectralGPRegressor
+from skspectral import GeneralizedGPRegressor, KernelSearchCV, LowRankWarning, SpectralGPRegressor
+from skspectral.decomposition import plan
 from skspectral.likelihoods import (
     Categorical,
     Derivatives,
@@ -143,6 +144,17 @@ def test_one_function_of_x_is_followed_from_wide_noise_to_its_own():
     assert rmse(model.predict(new), truth) < 0.2
 
 
+def test_a_matrix_that_is_not_affordable_is_replaced_with_a_warning(monkeypatch):
+    monkeypatch.setattr(plan, "LARGEST_AFFORDABLE", 79)
+    monkeypatch.setattr(plan, "_AFFORDABLE_FLOPS", 5.0 * 80 * 6.2**2)
+    X, y = smooth(n=80)
+    model = GeneralizedGPRegressor("huber", RBF(1.0), optimizer=None)
+    with pytest.warns(LowRankWarning, match=r"matrix of 80 rows .* rank 12 stands in"):
+        model.fit(X, y)
+    given = GeneralizedGPRegressor("huber", RBF(1.0), optimizer=None, rank=12, method="low_rank").fit(X, y)
+    assert close(model.predict(X), given.predict(X))
+
+
 @pytest.mark.parametrize("name", [*NAMES, "poisson"])
 def test_intervals_hold_what_is_drawn(name):
     X, y = smooth(n=60)
@@ -157,6 +169,18 @@ def test_intervals_hold_what_is_drawn(name):
     assert name == "poisson" or (inside < 0.84).all()
     mean, std = model.predict(new, return_std=True)
     assert np.abs(draws.mean(axis=1) - mean).max() < 0.1 * std.max()
+
+
+def test_the_log_evidence_of_weighted_rows_is_a_density_of_as_many_numbers_as_weights_say():
+    X, y = smooth()
+    weight = np.random.default_rng(1).uniform(0.5, 3.0, len(y))
+    one, other = (
+        GeneralizedGPRegressor("student_t", RBF(1.0), optimizer=None).fit(X, unit * y, weight)
+        for unit in (1.0, 1e3)
+    )
+    assert other.log_marginal_likelihood_value_ == pytest.approx(
+        one.log_marginal_likelihood_value_ - (weight.sum() - 1) * np.log(1e3), rel=1e-6
+    )
 
 
 def test_latent_draws_vary_together():

@@ -10,6 +10,8 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics.pairwise import sigmoid_kernel
 
 from skspectral import IndefiniteKernelError, SpectralGPRegressor, SpectralKernelRidge
+from skspectral.linalg.resolvent import Resolvent
+from skspectral.linalg.rows import Rows
 from skspectral.linalg.spectrum import Spectrum
 
 ACTIONS = ("flip", "clip")
@@ -167,3 +169,10 @@ def test_learning_keeps_to_definite_kernels():
     gp = SpectralGPRegressor(RBF(1.0), indefinite="clip").fit(X, y)
     assert gp.indefinite_ is None
     assert gp.n_decompositions_ > 1
+
+
+def test_a_resolvent_says_how_negative_an_eigenvalue_is_at_least():
+    with pytest.raises(IndefiniteKernelError) as refusal:
+        Resolvent.from_gram(-np.eye(3), Rows.make(3), 0.5)
+    assert refusal.value.smallest_eigenvalue == -0.5
+    assert refusal.value.tolerance == 0

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skspectral import SpectralGPRegressor
+from skspectral import KernelBoundWarning, SpectralGPRegressor
 from skspectral.criteria import CRITERIA
 from skspectral.decomposition.data import Data
 from skspectral.decomposition.plan import Plan
@@ -288,3 +288,14 @@ def test_the_unit_of_the_targets_has_no_part_in_what_is_learned(factor):
     one, other = (clone(model).fit(X, unit * y + 3.0 * unit) for unit in (1.0, factor))
     assert np.allclose(other.kernel_.theta, one.kernel_.theta, atol=1e-6)
     assert other.noise_variance_ == pytest.approx(factor**2 * one.noise_variance_, rel=1e-6)
+
+
+def test_kernels_and_noise_whose_product_is_too_large_a_number_have_a_slope():
+    rng = np.random.default_rng(0)
+    X, y = 1e122 * rng.normal(size=(50, 4)), rng.normal(size=50)
+    kernel = ConstantKernel(0.01, (1e-2, 1e2)) * DotProduct(0.8)
+    with pytest.warns(KernelBoundWarning, match="lower bound"):
+        model = SpectralGPRegressor(kernel, rank=1).fit(X, y)
+    assert model.signal_variance_ == pytest.approx(1e-2)
+    assert min(model.tuning_[0].noise_ratio, model.noise_variance_) > 1e200
+    assert np.isfinite(model.predict(X, return_std=True)).all()

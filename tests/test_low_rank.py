@@ -842,3 +842,35 @@ def test_what_is_left_of_a_trace_is_out_of_reach_by_its_last_fall():
     assert not factors._is_hopeless(before=10.0, left=1.0, n_steps=100, tau=0.1, n_open=500)
     assert not factors._is_hopeless(before=10.0, left=0.05, n_steps=100, tau=0.1, n_open=0)
     assert not factors._is_hopeless(before=10.0, left=9.0, n_steps=100, tau=0.0, n_open=0)
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5])
+def test_a_factor_of_all_rows_has_the_gradient_of_the_matrix(nu):
+    X = np.random.default_rng(3).uniform(-2, 2, (40, 3))
+    Y = np.sin(X @ np.random.default_rng(4).normal(size=(3, 2)))  # without noise: every digit counts
+    model = SpectralGPRegressor(Matern(5.0, nu=nu), method="low_rank", optimizer=None).fit(X, Y)
+    assert model.rank_ == len(X)
+    assert {result.status for result in model.tuning_} == {"noise_free"}
+    theta = model.kernel_.theta
+    _, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+    ahead, behind = (model.log_marginal_likelihood(theta + h) for h in (1e-3, -1e-3))
+    assert gradient[0] == pytest.approx((ahead - behind) / 2e-3, abs=1e-3)
+
+
+@pytest.mark.parametrize("seed", [0, 7, 10])
+def test_weights_of_all_sizes_make_no_kernel_indefinite(seed):
+    X, y = smooth(seed, n=25, p=4)
+    weight = 10.0 ** np.random.default_rng(seed).uniform(-12, 12, 25)
+    low_rank, exact = (
+        SpectralKernelRidge(1.0, kernel=RBF(0.1) + DotProduct(1.0), method=method).fit(X, y, weight)
+        for method in ("low_rank", "exact")
+    )
+    # a factor is certified to give the log evidence to a hundredth, not all digits of predictions
+    assert close(low_rank.predict(X), exact.predict(X), 1e-2)
+
+
+def test_small_weights_hide_no_indefinite_kernel():
+    X, y = smooth(3, n=60)
+    model = SpectralKernelRidge(alpha=1e-12, kernel="sigmoid", gamma=2.0, method="low_rank")
+    with pytest.raises(IndefiniteKernelError):
+        model.fit(X, y, np.full(60, 1e-12))

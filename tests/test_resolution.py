@@ -14,7 +14,7 @@ from skspectral import (
     StreamingSpectralRegressor,
 )
 from skspectral.kernels.gram import make_gram
-from skspectral.linalg.factor_terms import FactorTerms
+from skspectral.linalg.factor_terms import FactorTerms, _cholesky_with_jitter
 from skspectral.linalg.factors import pivoted_cholesky
 from skspectral.linalg.resolvent import Resolvent
 from skspectral.linalg.rows import Rows
@@ -165,3 +165,11 @@ def test_the_slope_of_the_evidence_is_a_number_at_noise_ratios_of_any_size():
         for unit in (1.0, 1e200)
     )
     assert large == pytest.approx(small, rel=1e-10)
+
+
+@pytest.mark.parametrize("multiple", [0.0, 1.0, 10.0, 100.0])
+def test_no_more_is_added_to_moments_than_rounding_took_away(multiple):
+    jitter = 6 * np.finfo(np.float64).eps * 15.0
+    S = np.diag([-0.5 * multiple * jitter, 1.0, 2.0, 3.0, 4.0, 5.0])
+    L = _cholesky_with_jitter(S, 1e-20)
+    assert np.abs(L @ L.T - S - multiple * jitter * np.eye(6)).max() <= 0.2 * jitter

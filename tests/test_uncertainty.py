@@ -755,3 +755,13 @@ def test_the_density_of_a_mixture_is_the_slope_of_its_distribution(dof):
     for y in (-2.5, 0.0, 1.7):
         ahead, behind = (mixture._distribution(np.array([y + step]))[0] for step in (h, -h))
         assert mixture._density(np.array([y]))[0] == pytest.approx((ahead - behind) / (2 * h), rel=1e-8)
+
+
+def test_bounds_that_hold_nothing_change_nothing():
+    X, y = smooth(n=25)
+    kernel = ConstantKernel(1.0, (1e-6, 1e6)) * RBF(1.0) + WhiteKernel(0.1, (1e-6, 1e6))
+    (bounded,) = SpectralGPRegressor(kernel, optimizer=None).fit(X, y).variance_uncertainty()
+    (free,) = clone(GP).fit(X, y).variance_uncertainty()
+    assert 0 < free.noise_se < np.inf
+    names = "noise_se", "signal_se", "correlation"
+    assert [getattr(bounded, name) for name in names] == pytest.approx([getattr(free, n) for n in names])

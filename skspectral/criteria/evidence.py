@@ -39,7 +39,7 @@ def evidence_sensitivity(rotated, x, b):
     """
     U, g = rotated.spectrum.dense_U, np.exp(x)
     v = shrinkage(rotated.spectrum.s, x).T  # (r, m)
-    a = U @ (v * rotated.y_tilde / np.sqrt(g * b))
+    a = U @ (v * rotated.y_tilde / np.sqrt(g) / np.sqrt(b))
     return (U * (v / g).sum(axis=1)) @ U.T - a @ a.T
 
 

@@ -36,5 +36,5 @@ def gcv_sensitivity(rotated, x, b):
     T = count_sum(shrinkage(rotated.s, x), rotated.count)
     v = shrinkage(rotated.spectrum.s, x).T
     once = U @ (v * rotated.y_tilde)
-    twice = U @ (v**2 * rotated.y_tilde * (2.0 * rotated.counts.n_rows / (g * b)))
+    twice = U @ (v**2 * rotated.y_tilde * (2.0 * rotated.counts.n_rows / g / b))
     return (U * (2.0 * v**2 / (g * T)).sum(axis=1)) @ U.T - outer_sum(once, twice)

@@ -47,7 +47,7 @@ def posterior_sensitivity(rotated, x, b):
     U, g = rotated.spectrum.dense_U, np.exp(x)
     v, p = (shrinkage(rotated.spectrum.s, x, factor).T for factor in (1.0, 2.0))
     y = rotated.y_tilde
-    once, both, twice = U @ (v * y), U @ (v * p * y / (g * b)), U @ (2.0 * p * y)
+    once, both, twice = U @ (v * y), U @ (v * p * y / g / b), U @ (2.0 * p * y)
     return (U * ((2.0 * p - v) / g).sum(axis=1)) @ U.T - outer_sum(both, once + twice)
 
 

@@ -85,15 +85,18 @@ def missed_energy(solution, problem, factor):
 
     VKV = V * product(problem.gram, problem.data.X, V, report)
     energy = VKV.sum(axis=0) - ((factor.Phi.T @ V) ** 2).sum(axis=0)
-    _check_probes(energy[m:] / (z**2).sum(axis=0), factor.tau, problem)
+    _check_probes(energy[m:] / (z**2).sum(axis=0), factor.tau, problem, root[:, 0])
     rounding = n * np.finfo(np.float64).eps * np.abs(VKV[:, :m]).sum(axis=0)
     return np.maximum(energy[:m], 0.0) + rounding
 
 
-def _check_probes(quotients, tau, problem):
-    """Refuse Rayleigh quotients that no positive semi-definite matrix of trace tau has."""
+def _check_probes(quotients, tau, problem, root):
+    """Refuse Rayleigh quotients that no positive semi-definite matrix of trace tau has.
+
+    They are those of the weighted matrix, whose diagonal is w_i k(x_i, x_i), `root` being the roots of w.
+    """
     gram, X = problem.gram, problem.data.X
-    tolerance = np.sqrt(gram.precision(X)) * np.abs(gram.diagonal(X)).max(initial=0.0)
+    tolerance = np.sqrt(gram.precision(X)) * np.abs(root**2 * gram.diagonal(X)).max(initial=0.0)
     smallest = np.minimum(quotients, tau - quotients).min()
     if smallest < -tolerance:
         raise IndefiniteKernelError(smallest, tolerance)

@@ -146,7 +146,7 @@ class SpectralObjective:
         self._smallest_g = g.min()
         terms = terms.with_targets(tuned.targets_in_basis(targets.Z))
         B_inv, residual = terms.several(g)
-        G = terms.sensitivity(B_inv, residual, 1.0 / (g * b))
+        G = terms.sensitivity(B_inv, residual, 1.0 / g / b)
         slope = contract_factor(kernel, G, task.data.X, factor)
         value, slope = task.with_prior(theta, tuned.objective(task.criterion), slope)
         off_by = _OFF_BY_OF_FACTORS * task.data.n_outputs
@@ -268,17 +268,26 @@ def make_objective(task, is_single, noise_ratio):
 def profiled_evidence(task, theta, eval_gradient):
     """Return the log evidence, maximised over the variances and summed over outputs, and its gradient.
 
-    From the kernel matrix itself, or from a factor where the task's plan has no other way.
+    From the kernel matrix itself, or from a factor where the task's plan has no other way. The gradient of a
+    factor has half of the digits, that of one as large as the matrix is taken from the matrix.
     """
-    by_factor = task.plan.forces_factors
-    solution = task.solve(theta, by_bound=False)[1] if by_factor else task.solve_matrix(theta)
+    if task.plan.forces_factors:
+        decomposition, solution = task.solve(theta, by_bound=False)
+        gradient = _gradient_of_factor if decomposition.spectrum.n_null else _gradient_of_matrix
+    else:
+        solution, gradient = task.solve_matrix(theta), _gradient_of_matrix
     value = solution.log_evidence.sum()
-    if not eval_gradient:
-        return value
-    if by_factor:
-        varying, noise_ratio = task.of_varying_outputs(), solution.in_basis.noise_ratio.min()
-        if varying is None:
-            return value, np.zeros_like(theta)
-        return value, -0.5 * SpectralObjective(varying, noise_ratio)(theta).gradient
+    return (value, gradient(task, theta, solution)) if eval_gradient else value
+
+
+def _gradient_of_factor(task, theta, solution):
+    varying, noise_ratio = task.of_varying_outputs(), solution.in_basis.noise_ratio.min()
+    if varying is None:
+        return np.zeros_like(theta)
+    return -0.5 * SpectralObjective(varying, noise_ratio)(theta).gradient
+
+
+def _gradient_of_matrix(task, theta, solution):
+    solution = task.solve_matrix(theta) if task.plan.forces_factors else solution
     _, G = solution.objective_and_sensitivity(task.criterion)
-    return value, -0.5 * contract(task.kernel_at(theta), G, task.data.X)
+    return -0.5 * contract(task.kernel_at(theta), G, task.data.X)

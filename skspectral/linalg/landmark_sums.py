@@ -181,10 +181,10 @@ class Sensitivity:
             Noise ratios and noise variances.
         """
         n, s, V = spectrum.counts.n_free, spectrum.s[:, None], spectrum.V
-        inverse, scale = 1.0 / (s + g), 1.0 / (g * b)
+        inverse, scale = 1.0 / (s + g), 1.0 / g / b  # g b may be too large a number
         rotated = V.T @ sums.PhiY
         beta, along = V @ (inverse * rotated), V @ (rotated / (1.0 + s / g))
-        B_inv, c = (V * inverse.sum(axis=1)) @ V.T, float((n / (n * g + sums.tau)).sum())
+        B_inv, c = (V * inverse.sum(axis=1)) @ V.T, float((min(n, 1) / (g + sums.tau / max(n, 1))).sum())
         to_residuals = (scale * along).T
         N = np.concatenate(
             [

@@ -12,12 +12,18 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.gaussian_process.kernels import RBF
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skspectral import (
+    GeneralizedGPRegressor,
+    HeteroscedasticGPRegressor,
     KernelSearchCV,
+    LaplacianProcessRegressor,
+    RelevanceVectorClassifier,
+    RelevanceVectorRegressor,
+    SpectralGPClassifier,
     SpectralGPRegressor,
     SpectralKernelRidge,
     StreamingSpectralRegressor,
@@ -31,11 +37,20 @@ MODELS = {
     "ridge of low rank": SpectralKernelRidge(gamma=0.5, method="low_rank"),
     "process": SpectralGPRegressor(RBF(1.0)),
     "process, averaged": SpectralGPRegressor(RBF(1.0), optimizer=None, inference="integrate"),
+    "process, kernels averaged": SpectralGPRegressor(RBF(1.0), inference="integrate"),
+    "classes": SpectralGPClassifier(RBF(1.0)),
+    "outliers": GeneralizedGPRegressor("student_t", RBF(1.0)),
+    "changing noise": HeteroscedasticGPRegressor(RBF(1.0)),
+    "relevance vectors": RelevanceVectorRegressor(gamma=0.5),
+    "relevance vectors of classes": RelevanceVectorClassifier(gamma=0.5),
+    "absolute values": LaplacianProcessRegressor(gamma=0.5),
     "stream": StreamingSpectralRegressor(RBF(1.0), landmarks=40),
     "search": KernelSearchCV(SpectralKernelRidge(), _GRID),
     "search with folds": KernelSearchCV(SpectralKernelRidge(), _GRID, cv=3),
     "search in threads": KernelSearchCV(SpectralKernelRidge(), _GRID, cv=3, n_jobs=2),
 }
+# Rows of models whose fits take longer.
+_ROWS = dict.fromkeys(("classes", "outliers", "changing noise", "absolute values", "relevance vectors"), 40)
 # Seconds after which workers that were left behind must be gone.
 _PATIENCE = 20.0
 
@@ -60,9 +75,9 @@ class Trial:
     n: int
 
     @classmethod
-    def make(cls, name, n=150):
+    def make(cls, name):
         """Return the trial of a model by name."""
-        return cls(MODELS[name], n)
+        return cls(MODELS[name], _ROWS.get(name, 150))
 
     def duration(self):
         """Return the seconds that a fit takes."""
@@ -79,14 +94,14 @@ class Trial:
             blas_threads(),
             dict(vars(model)),
         )
-        interrupted_after(delay, lambda: model.fit(*rows(1, self.n)))
+        interrupted_after(delay, lambda: model.fit(*self._rows(1)))
         now = model.predict(X)
         is_old = vars(model).keys() == before.keys() and all(vars(model)[k] is v for k, v in before.items())
         if not (is_old and np.array_equal(now, old)) and not np.array_equal(now, new):
             return "neither the old model nor the new one"
         if not within_patience(lambda: blas_threads() == threads):
             return f"{blas_threads()} threads instead of {threads}"
-        if not np.array_equal(model.fit(*rows(0, self.n)).predict(X), old):
+        if not np.array_equal(model.fit(*self._rows(0)).predict(X), old):
             return "a refit predicts something else"
         return None
 
@@ -94,12 +109,16 @@ class Trial:
         """Interrupt a first fit; return what is broken: it must leave nothing, or the whole model."""
         model = clone(self.model)
         parameters = set(vars(model))
-        if interrupted_after(delay, lambda: model.fit(*rows(0, self.n))) and set(vars(model)) != parameters:
+        if interrupted_after(delay, lambda: model.fit(*self._rows(0))) and set(vars(model)) != parameters:
             return f"an interrupted first fit left {sorted(set(vars(model)) - parameters)}"
         return None
 
     def _fitted(self, seed):
-        return clone(self.model).fit(*rows(seed, self.n))
+        return clone(self.model).fit(*self._rows(seed))
+
+    def _rows(self, seed):
+        X, y = rows(seed, self.n)
+        return X, y > 0 if is_classifier(self.model) else y
 
 
 def interrupted_after(delay, call):

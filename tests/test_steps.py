@@ -1,0 +1,27 @@
+"""Single steps of searches, where what a fit ends with hardly shows them."""
+
+import numpy as np
+import pytest
+
+from skspectral.learning.descent import _bfgs
+from skspectral.linalg.active import descent_direction
+from skspectral.linalg.factors import _HOPE, _is_hopeless
+
+
+@pytest.mark.parametrize(("n_open", "expected"), [(49.0 / _HOPE, True), (51.0 / _HOPE, False)])
+def test_hope_ends_where_a_trace_that_falls_as_before_needs_too_many_steps(n_open, expected):
+    # a tenth is left after ten steps, so a millionth is left after fifty more
+    assert _is_hopeless(1.0, 0.1, 10, 1e-6, n_open) == expected
+    assert _is_hopeless(1e9, 1e8, 10, 1e3, n_open) == expected
+
+
+def test_a_step_across_the_slope_tells_no_scale_of_the_curvature():
+    B = _bfgs(2.0 * np.eye(2), np.array([1.0, 0.0]), np.array([0.0, 1.0]), fresh=True)
+    assert np.isfinite(B).all()
+    assert (np.linalg.eigvalsh(B) > 0).all()
+
+
+def test_a_flat_direction_is_followed_to_the_end_of_what_curvature_means():
+    step = descent_direction(np.array([1.0, 1.0]), np.diag([4.0, 0.0]))
+    assert step[0] == pytest.approx(-0.25)
+    assert -np.inf < step[1] < -1e6
