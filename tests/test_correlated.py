@@ -99,7 +99,7 @@ def random_point(seed=0, r=12, k=3):
 
 
 def value_at(s, count, Y, Vg, Ve):
-    basis = OutputBasis.of_factors(np.linalg.cholesky(Vg), np.linalg.cholesky(Ve))
+    basis = OutputBasis.of_variances(*np.ones((2, len(Vg)))).with_factors(*np.linalg.cholesky([Vg, Ve]))
     return JointEvidence(s, count, Y @ basis.forth.T, basis.signal, basis.log_det_noise), basis
 
 

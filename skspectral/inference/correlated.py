@@ -30,6 +30,8 @@ __all__ = [
 _NO_SIGNAL = 1e-6
 # Noise variance of a combination of outputs, relative to its signal variance, that is as good as none.
 _LEAST_NOISE = 1e-6
+# What a step of scoring leaves at least: signal, relative to the noise, and noise, relative to what it was.
+_TRACE, _LEAST_SHARE = 1e-3, 0.1
 
 
 @dataclass(frozen=True)
@@ -180,6 +182,11 @@ class _Point:
 
     def curvatures(self):
         yield from between(self.evidence.shown(), self.evidence.expected())
+
+    def scored(self, largest):
+        evidence = self.evidence
+        least = _TRACE * evidence.count.sum() / (evidence.count @ evidence.s), _LEAST_SHARE
+        return self.basis.shifted(*evidence.scoring_step(), least, largest)
 
 
 def solve_correlated(rotated):

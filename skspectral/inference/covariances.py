@@ -25,6 +25,8 @@ __all__ = ["CovarianceResult", "Information", "minimize_covariances"]
 # Decrease of -2 log density that Newton's method promises at its last step.
 _TOLERANCE = 1e-10
 _MAX_STEPS, _MAX_HALVINGS = 100, 20
+# Steps of Fisher's scoring cost little, and are repeated while they bring so much of -2 log density.
+_MAX_SCORINGS, _WORTHWHILE = 10, 10.0
 # Along vanishing noise steps may go on without end: so many in a row that bring less than this are enough.
 _IDLE, _MAX_IDLE = 1e-5, 4
 _ARMIJO = 1e-4
@@ -149,7 +151,8 @@ def minimize_covariances(model, basis):
     ----------
     model : object
         `at(basis)` returns a point with `basis`, `value`, `slopes()` and `curvatures()`, the latter
-        second derivatives by G and E, the exact first and at last one that is never negative. `largest` is
+        second derivatives by G and E, the exact first and at last one that is never negative, and
+        `scored(largest)`, the basis after a step of Fisher's scoring or None. `largest` is
         the largest and `least` the smallest signal of an independent output that makes a difference,
         `flatness` a bound on the second derivative by a signal that is 0.
     basis : OutputBasis
@@ -167,7 +170,7 @@ def minimize_covariances(model, basis):
         Points evaluated.
     """
     counted = _Counted(model)
-    here, converged, idle = counted.at(basis), False, 0
+    here, converged, idle = _scored(counted, counted.at(basis)), False, 0
     for _ in range(_MAX_STEPS):
         before = here.value
         here = _with_missing_signal(counted, here)
@@ -196,13 +199,24 @@ class _Counted:
         return self.model.at(basis)
 
 
+def _scored(counted, here):
+    """Return the point where steps of Fisher's scoring lead while they bring much, far from the minimum."""
+    for _ in range(_MAX_SCORINGS):
+        basis = here.scored(counted.model.largest)
+        there = here if basis is None else counted.at(basis)
+        gain, here = here.value - there.value, there if there.value < here.value else here
+        if not gain > _WORTHWHILE:
+            break
+    return here
+
+
 def _newton_step(chart, point):
     """Return (T, S) as a vector and half of the decrease that it promises."""
     for base, bend in _curvatures(chart, point):
         gradient, H = chart.free(chart.gradient, chart.curvature(base, bend))
         H.flat[:: len(H) + 1] += _RIDGE * np.abs(np.diag(H)) + np.finfo(np.float64).tiny
         step = positive_solve(H, -gradient)
-        if step is not None and np.isfinite(step).all() and gradient @ step <= 0:
+        if step is not None and gradient @ step <= 0:
             break
     else:
         step = -gradient / np.linalg.norm(gradient)
@@ -214,10 +228,10 @@ def _newton_step(chart, point):
 
 def _curvatures(chart, point):
     """Yield second derivatives by G and E with the slopes that bend T and S: exact, then never negative."""
-    exact, *others = point.curvatures()
-    yield exact, chart.slopes
+    bases = point.curvatures()
+    yield next(bases), chart.slopes
     bend = [_positive_part(M) for M in chart.slopes]
-    for base in others:
+    for base in bases:
         yield base, bend
 
 

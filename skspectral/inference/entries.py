@@ -165,6 +165,10 @@ class _Point:
         expected = np.mean([self._shown(dual) for dual in self.system.dual_probes().T], axis=0)
         yield from between(shown, expected)
 
+    def scored(self, largest):
+        """Return None: the expected information couples all pairs."""
+        return None
+
     def _shown(self, dual):
         """Return V_p'P V_q, V_p the change of C by a pair times P y."""
         entries, A = self.model.entries, self.model.entries.scattered(dual)

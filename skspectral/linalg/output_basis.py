@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh, qr, solve, svd
+from scipy.linalg import eigh, qr, svd
+from scipy.linalg.lapack import dposv
 
 __all__ = [
     "OutputBasis",
@@ -41,19 +42,6 @@ class OutputBasis:
     signal: np.ndarray
 
     @classmethod
-    def of_factors(cls, signal_factor, noise_factor, largest=np.inf):
-        """Return the basis of the covariances GG' and EE', given their square factors G and E.
-
-        E^-1 G = Q diag(root signal) W', and back = EQ. Where an independent output has more than `largest`
-        of signal, its noise is raised to what that leaves.
-        """
-        inverse = solve(noise_factor, np.eye(len(noise_factor)), check_finite=False)
-        Q, root, _ = svd(inverse @ signal_factor, check_finite=False)
-        excess = np.maximum(root / np.sqrt(largest), 1.0)
-        forth = (Q / excess).T @ inverse
-        return cls(noise_factor @ Q * excess, forth, np.minimum((root / excess) ** 2, largest))
-
-    @classmethod
     def of_variances(cls, signal, noise):
         """Return the basis of outputs without correlation, of variances (m,) each; the noise is positive."""
         root = np.sqrt(noise)
@@ -77,14 +65,31 @@ class OutputBasis:
         """log |noise covariance| of square bases."""
         return float(2.0 * np.linalg.slogdet(self.back)[1])
 
+    def with_factors(self, signal_factor, noise_factor, largest=np.inf):
+        """Return the basis of the covariances back GG' back' and back EE' back', given square factors G and E.
+
+        E^-1 G = Q diag(root signal) W', and the new back is back E Q. Where an independent output has more than
+        `largest` of signal, its noise is raised to what that leaves.
+        """
+        solved = np.linalg.solve(noise_factor, np.concatenate([signal_factor, self.forth], axis=1))
+        Q, root, _ = np.linalg.svd(solved[:, : len(self)])
+        excess = np.maximum(root / np.sqrt(largest), 1.0)
+        forth = (Q / excess).T @ solved[:, len(self) :]
+        return OutputBasis(self.back @ (noise_factor @ Q * excess), forth, np.minimum((root / excess) ** 2, largest))
+
     def moved(self, signal_step, noise_step, largest=np.inf):
         """Return the basis of the factors back (root signal + T) and back (I + S), T and S symmetric."""
-        k = len(self)
-        return self.of_factors(
-            self.back @ (np.diag(np.sqrt(self.signal)) + signal_step),
-            self.back @ (np.eye(k) + noise_step),
-            largest,
+        return self.with_factors(
+            np.diag(np.sqrt(self.signal)) + signal_step, np.eye(len(self)) + noise_step, largest
         )
+
+    def shifted(self, G, E, least, largest=np.inf):
+        """Return the basis of the covariances back (diag(signal) + G) back' and back (I + E) back'.
+
+        Eigenvalues in the middle that are smaller than `least`, of the signal and of the noise, are raised to it.
+        """
+        middles = np.diag(self.signal) + G, np.eye(len(self)) + E
+        return self.with_factors(*map(_factor, middles, least), largest)
 
     def turned(self, members, Q, signal):
         """Return the basis with the independent outputs `members` rotated by Q and given other signals.
@@ -124,17 +129,20 @@ def positive_solve(H, rhs):
     if not (np.diag(H) > 0).all():
         return None
     root = np.sqrt(np.diag(H))  # units of the unknowns differ
-    try:
-        factor = cho_factor(H / np.outer(root, root), lower=True)
-    except (LinAlgError, ValueError):
-        return None
     scale = root.reshape(-1, *(1 for _ in rhs.shape[1:]))
-    return cho_solve(factor, rhs / scale) / scale
+    _, solution, failed = dposv(H / np.outer(root, root), rhs / scale, lower=True, overwrite_a=True)
+    return solution / scale if not failed and np.isfinite(solution).all() else None
 
 
 def positive_inverse(H):
     """Return H^-1, None where H is not positive definite."""
     return positive_solve(H, np.eye(len(H)))
+
+
+def _factor(V, least):
+    """Return a square factor of V with eigenvalues of no less than `least`."""
+    size, Q = np.linalg.eigh(V)
+    return Q * np.sqrt(np.maximum(size, least))
 
 
 def _symmetric(V):
