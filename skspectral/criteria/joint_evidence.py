@@ -83,14 +83,15 @@ class JointEvidence:
 
     @cached_property
     def _information(self):
-        """I of a pair (j, k) is 2 sum_i c_i s_i^power w_ij w_ik, half of that for j = k: (power, j, k)."""
-        weights = np.concatenate([row[:, None] * self._w for row in self.count * self._powers], axis=1)
+        """sum_i c_i s_i^power w_ij w_ik, (3, k, k) for the powers 2, 1 and 0."""
         k = len(self.signal)
-        return (weights.T @ self._w).reshape(3, k, k)
+        return (self._weights.T @ (self.count[:, None] * self._w)).reshape(3, k, k)
 
-    @property
-    def _powers(self):
-        return np.stack([self.s**2, self.s, np.ones_like(self.s)])
+    @cached_property
+    def _weights(self):
+        """s_i^power w_ij, (r, 3 k) for the powers 2, 1 and 0."""
+        once = self.s[:, None] * self._w
+        return np.concatenate([self.s[:, None] * once, once, self._w], axis=1)
 
     def scoring_step(self):
         """Return the changes G and E of Fisher's scoring, -I^-1 times the slopes: 2 x 2 for each pair, O(r k^2).
@@ -111,8 +112,8 @@ class JointEvidence:
     def _moments(self):
         """Return sum_i s_i^power w_ij Z_ik Z_ih, (3, k, k, k) for the powers 2, 1 and 0."""
         (J, K), k = pairs(len(self.signal)), len(self.signal)
-        weights = np.concatenate([row[:, None] * self._w for row in self._powers], axis=1)
-        return (weights.T @ (self._Z[:, J] * self._Z[:, K]))[:, _places(k)].reshape(3, k, k, k)
+        sums = self._weights.T @ (self._Z[:, J] * self._Z[:, K])
+        return sums[:, _places(k)].reshape(3, k, k, k)
 
 
 def between(shown, expected):

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import eigh, qr, svd
 from scipy.linalg.lapack import dposv
 
 __all__ = [
@@ -108,20 +107,20 @@ class OutputBasis:
 
 def row_space(Z):
     """Return orthonormal directions B (m, k) that span the rows of Z (n, m) up to rounding, Z = Z B B'."""
-    _, size, Vt = svd(triangle(Z))
+    _, size, Vt = np.linalg.svd(triangle(Z))
     kept = size > _DEPENDENT * size.max(initial=0.0)
     return np.eye(Z.shape[1]) if kept.all() else Vt[kept].T
 
 
 def triangle(Z):
     """Return R (m, m) with R'R = Z'Z, without forming that product."""
-    R = qr(Z, mode="r")[0][: Z.shape[1]]
+    R = np.linalg.qr(Z, mode="r")
     return np.concatenate([R, np.zeros((Z.shape[1] - len(R), Z.shape[1]))])
 
 
 def eigenbasis(M):
     """Return eigenvalues, ascending, and orthonormal eigenvectors of a small symmetric matrix."""
-    return eigh(M)
+    return np.linalg.eigh(M)
 
 
 def positive_solve(H, rhs):
@@ -170,7 +169,7 @@ def conditional(mean, total, wanted, observed):
     known = ~np.isnan(observed)
     for i in np.flatnonzero(known.any(axis=1)):
         o = known[i]
-        size, Q = eigh(total[i][np.ix_(o, o)])
+        size, Q = np.linalg.eigh(total[i][np.ix_(o, o)])
         kept = size > _DEPENDENT * size.max(initial=0.0)
         C = wanted[i][:, o] @ Q[:, kept]
         mean[i] += (C / size[kept]) @ (Q[:, kept].T @ (observed[i, o] - mean[i, o]))
