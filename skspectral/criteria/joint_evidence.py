@@ -1,11 +1,11 @@
-"""The evidence of correlated outputs, in the basis where they are independent and have unit noise.
+"""The evidence of correlated outputs, in a basis where they are independent.
 
-With independent outputs k of signal variance delta_k, w_ik = 1/(delta_k s_i + 1), rotated targets y~ in that
-basis and Z = w y~,
+With independent outputs k of signal variance g_k and noise variance e_k, w_ik = 1/(g_k s_i + e_k), rotated
+targets y~ in that basis B (Vg = B diag(g) B', Ve = B diag(e) B') and Z = w y~,
 
-    -2 log p = n_free (k log 2 pi + log|Ve|) + sum c_i log(delta_k s_i + 1) + sum w_ik y~_ik^2.
+    -2 log p = n_free (k log 2 pi + log|BB'|) - sum c_i log w_ik + sum w_ik y~_ik^2.
 
-A change of the covariances, G of diag(delta) and E of the identity, changes it by tr(Mg G) + tr(Me E),
+A change of the covariances, G of diag(g) and E of diag(e), changes it by tr(Mg G) + tr(Me E),
 
     Mg = diag(sum_i c_i s_i w_ik) - (s Z)'Z,    Me = diag(sum_i c_i w_ik) - Z'Z,
 
@@ -18,7 +18,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-__all__ = ["JointEvidence", "between", "diagonal_pairs", "from_pairs", "pair_products", "pairs", "to_pairs"]
+__all__ = ["JointEvidence", "between", "blocks", "from_pairs", "pair_products", "pairs", "to_pairs"]
 
 # Determinant of the information of a pair of entries, relative to the product of its diagonal.
 _TOLD_APART = 1e-10
@@ -34,27 +34,28 @@ class JointEvidence:
         Eigenvalues and their multiplicities.
     Y : ndarray of shape (r, k)
         Rotated targets in the basis of independent outputs.
-    signal : ndarray of shape (k,)
-        Signal variances; those of the noise are 1.
-    log_det_noise : float
-        log |Ve|.
+    signal, noise : ndarray of shape (k,)
+        Variances in that basis.
+    log_det : float
+        log |BB'|.
     """
 
     s: np.ndarray
     count: np.ndarray
     Y: np.ndarray
     signal: np.ndarray
-    log_det_noise: float
+    noise: np.ndarray
+    log_det: float
 
     @cached_property
     def value(self):
         """-2 log evidence less n_free k log 2 pi."""
         log_det = self.count @ np.log(self._variance)
-        return float(self.count.sum() * self.log_det_noise + log_det.sum() + np.vdot(self._Z, self.Y))
+        return float(self.count.sum() * self.log_det + log_det.sum() + np.vdot(self._Z, self.Y))
 
     @cached_property
     def _variance(self):
-        return 1.0 + self.s[:, None] * self.signal
+        return self.s[:, None] * self.signal + self.noise
 
     @cached_property
     def _w(self):
@@ -79,7 +80,11 @@ class JointEvidence:
     def expected(self):
         """Return I over pairs of G, then of E: not 0 only for the same pair."""
         k = len(self.signal)
-        return _blocks(np.diag(_counts(k) * M[pairs(k)]) for M in self._information)
+        return blocks(np.diag(_counts(k) * M[pairs(k)]) for M in self._information)
+
+    def flatness(self):
+        """Return I of the signal and of the noise of each output, (k,) both."""
+        return np.diag(self._information[0]), np.diag(self._information[2])
 
     @cached_property
     def _information(self):
@@ -94,9 +99,9 @@ class JointEvidence:
         return np.concatenate([self.s[:, None] * once, once, self._w], axis=1)
 
     def scoring_step(self):
-        """Return the changes G and E of Fisher's scoring, -I^-1 times the slopes: 2 x 2 for each pair, O(r k^2).
+        """Return the changes G and E of Fisher's scoring, -I^-1 times the slopes.
 
-        Where both covariances can hardly be told apart, E alone.
+        2 x 2 systems for each pair, O(r k^2) in all. E alone where both covariances can hardly be told apart.
         """
         (Mg, Me), (gg, ge, ee) = self.slopes(), self._information
         determinant = gg * ee - ge**2
@@ -107,7 +112,7 @@ class JointEvidence:
 
     def shown(self):
         """Return D over pairs of G, then of E, O(r k^3)."""
-        return _blocks(pair_products(moments) for moments in self._moments())
+        return blocks(pair_products(moments) for moments in self._moments())
 
     def _moments(self):
         """Return sum_i s_i^power w_ij Z_ik Z_ih, (3, k, k, k) for the powers 2, 1 and 0."""
@@ -151,11 +156,6 @@ def _targets(k):
     return (places[:, :, None] * len(pairs(k)[0]) + places[:, None, :]).ravel()
 
 
-def diagonal_pairs(k):
-    """Return which pairs are diagonal entries, as k indices."""
-    return np.diag(_places(k))
-
-
 def to_pairs(M):
     """Return the derivatives by pairs, given the matrix M of a derivative tr(M dV)."""
     return _counts(len(M)) * M[pairs(len(M))]
@@ -175,7 +175,7 @@ def pair_products(T):
     return np.bincount(_targets(T.shape[-1]), T.ravel(), size**2).reshape(size, size)
 
 
-def _blocks(parts):
+def blocks(parts):
     """Return the matrix over pairs of G, then of E, given its blocks of both, mixed and of E."""
     signal, mixed, noise = parts
     H = np.empty((2, len(signal), 2, len(signal)))

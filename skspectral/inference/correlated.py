@@ -12,6 +12,7 @@ import numpy as np
 
 from ..criteria import CRITERIA
 from ..criteria.joint_evidence import JointEvidence, between
+from ..linalg.covariance_pair import CovariancePair, Units
 from ..linalg.output_basis import OutputBasis, row_space, triangle
 from .covariances import CovarianceResult, Information, minimize_covariances
 from .solution import Solution
@@ -21,17 +22,16 @@ __all__ = [
     "CorrelatedSolution",
     "CorrelatedTuned",
     "check_correlatable",
+    "negligible",
     "smallest_ratio",
     "solve_correlated",
     "tune_correlated",
 ]
 
-# Signal of an independent output, relative to its noise along the largest eigenvalue, that is none.
-_NO_SIGNAL = 1e-6
+# Signal relative to noise along the largest eigenvalue, and noise relative to signal along the smallest.
+_NO_DIFFERENCE = 1e-6
 # Noise variance of a combination of outputs, relative to its signal variance, that is as good as none.
 _LEAST_NOISE = 1e-6
-# What a step of scoring leaves at least: signal, relative to the noise, and noise, relative to what it was.
-_TRACE, _LEAST_SHARE = 1e-3, 0.1
 
 
 @dataclass(frozen=True)
@@ -152,25 +152,21 @@ class _Complete:
     s: np.ndarray
     count: np.ndarray
     Y: np.ndarray
-    largest: float
-    least: float
 
     @property
-    def flatness(self):
-        """Second derivative by a signal that is 0."""
-        return float(self.count @ self.s**2)
+    def least(self):
+        """See `negligible`."""
+        return negligible(self.s.min(), self.s.max())
 
-    def at(self, basis):
-        """Return the `_Point` of a basis."""
-        evidence = JointEvidence(
-            self.s, self.count, self.Y @ basis.forth.T, basis.signal, basis.log_det_noise
-        )
-        return _Point(basis, evidence)
+    def at(self, pair):
+        """Return the `_Point` of two covariances."""
+        Y = self.Y @ pair.forth.T
+        return _Point(pair, JointEvidence(self.s, self.count, Y, *pair.parts, pair.log_det))
 
 
 @dataclass(frozen=True)
 class _Point:
-    basis: OutputBasis
+    pair: CovariancePair
     evidence: JointEvidence
 
     @property
@@ -180,13 +176,14 @@ class _Point:
     def slopes(self):
         return self.evidence.slopes()
 
+    def flatness(self):
+        return self.evidence.flatness()
+
+    def scoring_step(self):
+        return self.evidence.scoring_step()
+
     def curvatures(self):
         yield from between(self.evidence.shown(), self.evidence.expected())
-
-    def scored(self, largest):
-        evidence = self.evidence
-        least = _TRACE * evidence.count.sum() / (evidence.count @ evidence.s), _LEAST_SHARE
-        return self.basis.shifted(*evidence.scoring_step(), least, largest)
 
 
 def solve_correlated(rotated):
@@ -214,15 +211,20 @@ def tune_correlated(rotated, null_residual):
     alone = tune(rotated, CRITERIA["evidence"])
     if not rotated.varies.any():
         return _without_variation(alone)
-    smallest = smallest_ratio(ratio_range(rotated)[0], (rotated.count @ rotated.s) / rotated.n_free, alone)
+    mean_variance = (rotated.count @ rotated.s) / rotated.n_free
+    ridge = smallest_ratio(ratio_range(rotated)[0], mean_variance, alone)
+    units = Units(ridge, mean_variance + ridge)
     s, count, Y = _coordinates(rotated, null_residual)
     B = row_space(Y)
-    model = _Complete(s, count, Y @ B, 1.0 / smallest, _NO_SIGNAL / rotated.largest)
-    point, norm, status, n_evaluations = minimize_covariances(model, _start(model, alone, B))
-    basis = point.basis.within(rotated.scale[:, None] * B, B.T / rotated.scale)
-    independent = _independent(rotated, null_residual, basis, smallest)
-    known = Information(basis, point, model.largest)
-    rank = int((basis.signal > model.least).sum())
+    model = _Complete(units.eigenvalues(s), count, Y @ B)
+    point, norm, status, n_evaluations = minimize_covariances(
+        model, CovariancePair.of_basis(_start(alone, B, ridge), units)
+    )
+    whole = point.pair.within(rotated.scale[:, None] * B, B.T / rotated.scale)
+    basis = whole.basis(units)
+    independent = _independent(rotated, null_residual, basis, ridge)
+    known = Information(whole.back, units, point)
+    rank = int((point.pair.signal > model.least[0]).sum())
     return _tuned(alone, basis, independent, known, (status, norm, rank, n_evaluations))
 
 
@@ -264,10 +266,18 @@ def smallest_ratio(resolved, mean_variance, *alone):
     return max(resolved, min(_LEAST_NOISE * mean_variance, found))
 
 
-def _start(model, alone, B):
+def negligible(smallest, largest):
+    """Return the signal and the noise of an independent output that make no difference.
+
+    Given the smallest and the largest eigenvalue, see `Units`.
+    """
+    return _NO_DIFFERENCE / largest, _NO_DIFFERENCE * smallest
+
+
+def _start(alone, B, smallest):
     """Return the variances of the outputs alone, in the directions B; for sums, those of their terms."""
     scale = alone.rotated.scale**2
-    ratio = np.clip(1.0 / alone.noise_ratio, 0.0, model.largest)
+    ratio = np.minimum(1.0 / alone.noise_ratio, 1.0 / smallest)
     noise = np.maximum(alone.noise_var / scale, 1e-100)
     if B.shape[0] == B.shape[1]:
         return OutputBasis.of_variances(ratio * noise, noise)
@@ -301,7 +311,9 @@ def _without_variation(alone):
     independent = Tuned(
         alone.rotated.mixed(basis.forth, np.zeros((1, 1))), *(np.zeros(0) for _ in range(3)), (), None
     )
-    return _tuned(alone, basis, independent, Information(basis), ("low_rank", 0.0, 0, 0))
+    return _tuned(
+        alone, basis, independent, Information(basis.back, Units(0.0, 1.0)), ("low_rank", 0.0, 0, 0)
+    )
 
 
 def check_correlatable(criterion, inference, has_variance_priors, bounds):

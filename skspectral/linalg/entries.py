@@ -20,6 +20,8 @@ __all__ = ["Entries", "EntrySystem"]
 
 # Draws from the model whose average stands for the expected information.
 _PROBES = 64
+# Entries with holes, relative to those that were observed, up to which it is exact.
+_DENSE = 2
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,27 @@ class EntrySystem:
         """Return P z of draws z from the model, (N, k)."""
         CQ, G_inv = self._mean
         return self.probes - CQ @ (G_inv @ (self.entries.Q.T @ self.probes))
+
+    @property
+    def is_dense(self):
+        """Whether `traces` take no more than a few times the memory of P."""
+        return self.entries.seen.size <= _DENSE * len(self.entries.y)
+
+    def traces(self, K, back):
+        """Return tr(P_dj A P_kc B) over combinations d, j, k, c of outputs, for A, B = K, K; K, I; and I, I.
+
+        P_dj is the (n, n) block of P for two columns of `back`, 0 in the holes: three arrays (k, k, k, k), at
+        the cost of k^2 products of (n, n) matrices.
+        """
+        (n, m), entries, k = self.entries.seen.shape, self.entries, back.shape[1]
+        P = np.zeros((m, n, m, n))
+        P[entries.output[:, None], entries.row[:, None], entries.output, entries.row] = self.P
+        blocks = np.einsum("xa,xiyj,yb->abij", back, P, back, optimize=True)
+        by_kernel = blocks @ K
+        return [
+            (A.reshape(k * k, -1) @ B.transpose(0, 1, 3, 2).reshape(k * k, -1).T).reshape(k, k, k, k)
+            for A, B in ((by_kernel, by_kernel), (by_kernel, blocks), (blocks, blocks))
+        ]
 
     @property
     def value(self):

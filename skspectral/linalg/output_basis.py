@@ -64,42 +64,6 @@ class OutputBasis:
         """log |noise covariance| of square bases."""
         return float(2.0 * np.linalg.slogdet(self.back)[1])
 
-    def with_factors(self, signal_factor, noise_factor, largest=np.inf):
-        """Return the basis of the covariances back GG' back' and back EE' back', given square factors G and E.
-
-        E^-1 G = Q diag(root signal) W', and the new back is back E Q. Where an independent output has more than
-        `largest` of signal, its noise is raised to what that leaves.
-        """
-        solved = np.linalg.solve(noise_factor, np.concatenate([signal_factor, self.forth], axis=1))
-        Q, root, _ = np.linalg.svd(solved[:, : len(self)])
-        excess = np.maximum(root / np.sqrt(largest), 1.0)
-        forth = (Q / excess).T @ solved[:, len(self) :]
-        return OutputBasis(self.back @ (noise_factor @ Q * excess), forth, np.minimum((root / excess) ** 2, largest))
-
-    def moved(self, signal_step, noise_step, largest=np.inf):
-        """Return the basis of the factors back (root signal + T) and back (I + S), T and S symmetric."""
-        return self.with_factors(
-            np.diag(np.sqrt(self.signal)) + signal_step, np.eye(len(self)) + noise_step, largest
-        )
-
-    def shifted(self, G, E, least, largest=np.inf):
-        """Return the basis of the covariances back (diag(signal) + G) back' and back (I + E) back'.
-
-        Eigenvalues in the middle that are smaller than `least`, of the signal and of the noise, are raised to it.
-        """
-        middles = np.diag(self.signal) + G, np.eye(len(self)) + E
-        return self.with_factors(*map(_factor, middles, least), largest)
-
-    def turned(self, members, Q, signal):
-        """Return the basis with the independent outputs `members` rotated by Q and given other signals.
-
-        The noise covariance stays; so does the signal covariance where the members have none, or the same.
-        """
-        back, forth, delta = self.back.copy(), self.forth.copy(), self.signal.copy()
-        back[:, members], forth[members] = back[:, members] @ Q, Q.T @ forth[members]
-        delta[members] = signal
-        return OutputBasis(back, forth, delta)
-
     def within(self, directions, left_inverse):
         """Return the basis of outputs that are `directions` (m, k) times those of this one."""
         return OutputBasis(directions @ self.back, self.forth @ left_inverse, self.signal)
@@ -136,12 +100,6 @@ def positive_solve(H, rhs):
 def positive_inverse(H):
     """Return H^-1, None where H is not positive definite."""
     return positive_solve(H, np.eye(len(H)))
-
-
-def _factor(V, least):
-    """Return a square factor of V with eigenvalues of no less than `least`."""
-    size, Q = np.linalg.eigh(V)
-    return Q * np.sqrt(np.maximum(size, least))
 
 
 def _symmetric(V):
