@@ -2,8 +2,8 @@
 
 `SpectralKernelRidge.predict_interval` beside MAPIE's CrossConformalRegressor, which refits scikit-learn's
 KernelRidge n times with the same kernel and penalty: the intervals must be equal, and are timed in one run.
-Then coverage of nominal 90 % intervals of both estimators, tuned, where noise has heavy tails, grows with x, or
-the kernel is wrong. Goal: at least 1 - 2 (1 - 0.9) = 80 %, which is what jackknife+ guarantees (without tuning).
+Then coverage of nominal 90 % intervals of both estimators, tuned, where noise has heavy tails, grows with x,
+or the kernel is wrong. Goal: at least 1 - 2 (1 - 0.9) = 80 %, the guarantee of jackknife+ (without tuning).
 
 Run `python -m benchmarks.bench_jackknife`, or with `--fast` for a smoke run.
 """
