@@ -62,6 +62,15 @@ class CorrelatedTuned(Tuned):
         """The independent outputs."""
         return self.independent
 
+    @property
+    def mixing(self):
+        """What independent outputs are multiplied by, (m, k)."""
+        return self.basis.back
+
+    def variance_of_outputs(self, variance):
+        """Return variances of the outputs (..., m), given those of independent ones, (..., k)."""
+        return variance @ (self.basis.back**2).T
+
     def targets_in_basis(self, Z):
         """Return standardised targets (n, m) in the basis, (n, k)."""
         return (Z * self.rotated.scale) @ self.basis.forth.T
@@ -97,7 +106,7 @@ class CorrelatedTuned(Tuned):
 
     def predictive_variance(self, cross, prior, leverage):
         """Return the variance of the latent function of each output, see `Tuned.predictive_variance`."""
-        return self.independent.predictive_variance(cross, prior, leverage) @ (self.basis.back**2).T
+        return self.variance_of_outputs(self.independent.predictive_variance(cross, prior, leverage))
 
     def output_covariance(self, cross, prior, leverage, include_noise):
         """Return the covariance between outputs at each new point, (n_new, m, m)."""
@@ -135,7 +144,7 @@ class CorrelatedSolution(CorrelatedTuned, Solution):
         mean, variance, absent = self.independent.leave_one_out()
         residual = self.independent.rotated.targets() - mean
         back = self.basis.back
-        return self.rotated.targets() - residual @ back.T, variance @ (back**2).T, absent
+        return self.rotated.targets() - residual @ back.T, self.variance_of_outputs(variance), absent
 
     def draw(self, geometry, include_noise, n_samples, rng):
         """Return draws around the mean from the joint distribution, (n_new, m, n_samples)."""

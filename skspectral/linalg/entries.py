@@ -206,6 +206,15 @@ class EntrySystem:
         columns = [rows.R_inv @ theta[ends[j] : ends[j + 1]] for j, rows in enumerate(self.entries.means)]
         return np.column_stack(columns)
 
+    def mean_covariances(self):
+        """Return the covariance of the coefficients of each output, (m, functions, functions)."""
+        G_inv, blocks, start = self._mean[1], [], 0
+        for rows in self.entries.means:
+            part = slice(start, start + rows.n_mean)
+            blocks.append(rows.R_inv @ G_inv[part, part] @ rows.R_inv.T)
+            start = part.stop
+        return np.stack(blocks)
+
     def left_out(self):
         """Yield rows, their entries I, and mean residual and variance of these from all other rows.
 
