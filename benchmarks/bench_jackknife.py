@@ -141,13 +141,15 @@ def draw(record):
 
     figure = Figure(figsize=(9.6, 4.0), layout="constrained")
     left, right = figure.subplots(1, 2)
-    labels = [f"{row['noise']}\n{row['kernel']}" for row in record["coverage"]]
-    for name, marker in zip(record["coverage"][0]["covered"], "osx", strict=True):
+    places = np.arange(len(record["coverage"]))
+    for i, (name, marker) in enumerate(zip(record["coverage"][0]["covered"], "osx", strict=True)):
         values = np.array([row["covered"][name] for row in record["coverage"]])
-        left.errorbar(labels, values[:, 0], 2 * values[:, 1], marker=marker, linestyle="", label=name)
+        at = places + 0.15 * (i - 1)
+        left.errorbar(at, values[:, 0], 2 * values[:, 1], marker=marker, linestyle="", label=name)
+    left.set_xticks(places, [f"{row['noise']}\n{row['kernel']}" for row in record["coverage"]])
     left.axhline(COVERAGE, color="black", linewidth=1, linestyle="--", label="nominal")
     left.axhline(GUARANTEE, color="black", linewidth=1, linestyle=":", label="guaranteed")
-    left.set(ylabel="coverage", ylim=(0.75, 1.0))
+    left.set(ylabel="coverage of 90 % intervals", ylim=(0.6, 1.0))
     for name in (OURS, PEER) if record["times"] else ():
         n, seconds = zip(*((r["n"], r["seconds"][name]["median"]) for r in record["times"]), strict=True)
         right.loglog(n, seconds, marker="o", label=name)
