@@ -13,7 +13,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skspectral import KernelSearchCV, SpectralGPRegressor, UndeterminedVarianceWarning
 from skspectral.criteria.joint_evidence import JointEvidence, from_pairs, pairs, to_pairs
-from skspectral.inference.correlated import solve_correlated
+from skspectral.inference.correlated import _Complete, solve_correlated
+from skspectral.inference.covariances import minimize_covariances
 from skspectral.linalg.covariance_pair import CovariancePair, Units
 from skspectral.linalg.output_basis import OutputBasis
 from skspectral.linalg.spectrum import Spectrum
@@ -180,6 +181,22 @@ def test_a_pair_in_units_is_the_basis_it_came_from():
     assert close(np.stack(pair.covariances), np.stack([7.0 * Vg, Ve - 0.01 * Vg]))
     assert close(pair.basis(units).signal, basis.signal)
     assert close(pair.basis(units).back, back)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_the_search_leaves_starts_without_signal_or_noise(noise):
+    _, K, Y, _ = problem(n=40, m=2, noise=1.0)
+    s, U = np.linalg.eigh(K)
+    complete = _Complete(s + 0.01, np.ones(40), U.T @ Y)
+
+    def value(noise):
+        start = CovariancePair(np.eye(2), np.eye(2), *np.outer([1.0 - noise, noise], np.ones(2)))
+        point, norm, status, _ = minimize_covariances(complete, start)
+        assert norm < 1e-6
+        assert status == "interior"
+        return point.value
+
+    assert value(noise) == pytest.approx(value(0.5), abs=1e-8)
 
 
 @pytest.mark.parametrize("n", [8, 12, 20])
