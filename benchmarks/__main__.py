@@ -5,6 +5,7 @@ import sys
 from . import (
     bench_classes,
     bench_identities,
+    bench_jackknife,
     bench_ordinary,
     bench_ordinary_scale,
     bench_outputs,
@@ -22,6 +23,7 @@ BENCHMARKS = (
     bench_ordinary_scale,
     bench_classes,
     bench_sparse,
+    bench_jackknife,
 )
 
 for benchmark in BENCHMARKS:

@@ -48,6 +48,7 @@ FLOORS = {
         "rows",
         "entries",
         "output_basis",
+        "covariance_pair",
         "quadratic",
         "rotated",
         "reflectors",

@@ -13,7 +13,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skspectral import KernelSearchCV, SpectralGPRegressor, UndeterminedVarianceWarning
 from skspectral.criteria.joint_evidence import JointEvidence, from_pairs, pairs, to_pairs
-from skspectral.inference.correlated import solve_correlated
+from skspectral.inference.correlated import _Complete, solve_correlated
+from skspectral.inference.covariances import minimize_covariances
+from skspectral.linalg.covariance_pair import CovariancePair, Units
 from skspectral.linalg.output_basis import OutputBasis
 from skspectral.linalg.spectrum import Spectrum
 
@@ -106,8 +108,9 @@ def random_point(seed=0, r=12, k=3):
 
 
 def value_at(s, count, Y, Vg, Ve):
-    basis = OutputBasis.of_factors(np.linalg.cholesky(Vg), np.linalg.cholesky(Ve))
-    return JointEvidence(s, count, Y @ basis.forth.T, basis.signal, basis.log_det_noise), basis
+    start = CovariancePair(np.eye(len(Vg)), np.eye(len(Vg)), *np.full((2, len(Vg)), 0.5))
+    pair = start.with_factors(*np.linalg.cholesky([Vg, Ve]))
+    return JointEvidence(s, count, Y @ pair.forth.T, *pair.parts, pair.log_det), pair
 
 
 def test_slopes_and_curvature_are_those_of_differences():
@@ -146,6 +149,72 @@ def test_expected_curvature_is_that_of_the_trace():
         moves = [np.linalg.solve(si * Vg + Ve, V) for V in [si * B for B in units] + units]
         total = total + c * np.array([[np.trace(a @ b) for b in moves] for a in moves])
     assert close(evidence.expected(), total)
+
+
+def test_a_step_of_scoring_solves_with_the_expected_curvature():
+    evidence, _ = value_at(*random_point())
+    slope = np.concatenate([to_pairs(M) for M in evidence.slopes()])
+    step = np.concatenate([M[pairs(3)] for M in evidence.scoring_step()])
+    assert close(evidence.expected() @ step, -slope)
+
+
+def test_scoring_moves_the_noise_alone_where_a_kernel_is_the_identity():
+    _, count, Y, Vg, Ve = random_point()
+    evidence, _ = value_at(np.ones(12), count, Y, Vg, Ve)
+    G, E = evidence.scoring_step()
+    assert not G.any()
+    assert np.isfinite(E).all()
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_a_pair_keeps_singular_covariances(part):
+    rng = np.random.default_rng(part)
+    factors = list(rng.normal(size=(2, 4, 4)))
+    factors[part][:, 2:] = 0.0
+    start = CovariancePair(np.eye(4), np.eye(4), *np.full((2, 4), 0.5))
+    pair = start.with_factors(*factors)
+    assert close(np.stack(pair.covariances), np.stack([F @ F.T for F in factors]))
+    assert close(pair.signal + pair.noise, np.ones(4))
+    assert close(pair.forth @ pair.back, np.eye(4))
+    assert (pair.parts[part] < 1e-28).sum() == 2
+
+
+def test_a_pair_in_units_is_the_basis_it_came_from():
+    rng = np.random.default_rng(0)
+    back, units = rng.normal(size=(3, 3)), Units(0.01, 7.0)
+    basis = OutputBasis(back, np.linalg.inv(back), np.array([100.0, 3.0, 0.0]))
+    pair = CovariancePair.of_basis(basis, units)
+    Vg, Ve = basis.signal_covariance, basis.noise_covariance
+    assert close(np.stack(pair.covariances), np.stack([7.0 * Vg, Ve - 0.01 * Vg]))
+    assert close(pair.basis(units).signal, basis.signal)
+    assert close(pair.basis(units).back, back)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_the_search_leaves_starts_without_signal_or_noise(noise):
+    _, K, Y, _ = problem(n=40, m=2, noise=1.0)
+    s, U = np.linalg.eigh(K)
+    complete = _Complete(s + 0.01, np.ones(40), U.T @ Y)
+
+    def value(noise):
+        start = CovariancePair(np.eye(2), np.eye(2), *np.outer([1.0 - noise, noise], np.ones(2)))
+        point, norm, status, _ = minimize_covariances(complete, start)
+        assert norm < 1e-6
+        assert status == "interior"
+        return point.value
+
+    assert value(noise) == pytest.approx(value(0.5), abs=1e-8)
+
+
+@pytest.mark.parametrize("n", [8, 12, 20])
+@pytest.mark.parametrize(("noise", "rank"), [(1e-3, None), (1e-3, 1), (0.3, None)])
+def test_few_rows_with_little_noise_end_at_a_minimum(n, noise, rank):
+    for seed in range(3):
+        _, K, Y, _ = problem(seed, n=n, m=4, rank=rank, noise=noise)
+        result = solve_correlated(Spectrum.from_gram(K, np.ones((n, 1))).rotate(Y)).result
+        assert result.status != "not_converged"
+        assert result.gradient_norm < 1e-6
+        assert result.n_evaluations < 100
 
 
 @pytest.mark.parametrize(("seed", "rank"), [(0, None), (1, 1), (2, 2)])

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import PolynomialFeatures
 
-from skspectral import KernelSearchCV, SpectralGPRegressor, SpectralKernelRidge
+from skspectral import KernelSearchCV, SpectralGPRegressor, SpectralKernelRidge, UndeterminedVarianceWarning
 
 X_NEW = np.random.default_rng(7).uniform(-2, 2, (6, 2))
 
@@ -85,7 +85,6 @@ def test_correlated_outputs_tell_how_well_their_means_are_known():
         assert close(summary.covariance, whole[3 * j : 3 * j + 3, 3 * j : 3 * j + 3], 1e-7)
 
 
-@pytest.mark.parametrize("with_holes", [True, False])
 @pytest.mark.parametrize(
     ("ask", "what"),
     [
@@ -94,18 +93,97 @@ def test_correlated_outputs_tell_how_well_their_means_are_known():
         (lambda gp: gp.predict_parts(X_NEW), "predict_parts"),
     ],
 )
-def test_correlated_outputs_refuse_what_is_of_outputs_alone(ask, what, with_holes):
-    X, Y = holes(n=20) if with_holes else smooth(n=20, m=2)
+def test_correlated_outputs_with_holes_refuse_what_is_of_common_rows(ask, what):
+    X, Y = holes(n=20)
     gp = SpectralGPRegressor(RBF(1.0), optimizer=None, outputs="correlated").fit(X, Y)
-    with pytest.raises(ValueError, match=f"{what}.* is not available for outputs='correlated'"):
+    with pytest.raises(ValueError, match=f"{what}.* is not available for outputs='correlated' with missing"):
         ask(gp)
+
+
+@pytest.mark.parametrize("params", [{}, {"fit_intercept": False, "basis": None}], ids=["means", "no means"])
+def test_jackknife_of_correlated_outputs_is_that_of_models_without_each_row(params):
+    X, Y = smooth(n=20, m=2)
+    w = np.random.default_rng(1).uniform(0.5, 2.0, 20)
+    gp = process(outputs="correlated", **params).fit(X, Y, w)
+    F, F_new = (None, [None] * 6) if params else (linear(X), linear(X_NEW))
+    K, K_new = (sum(rbf(X, Z, length) for length in (1.0, 3.0)).T for Z in (X, X_NEW))
+    ends = np.empty((2, 20, 6, 2))
+    for i in range(20):
+        o = np.arange(20) != i
+        args = (K[np.ix_(o, o)], Y[o], gp.signal_covariance_, gp.noise_covariance_)
+        rest = Dense(*args, None if F is None else F[o], w[o])
+        left_out = rest.predict(K[i, o], 1.0, None if F is None else F[i])[0]
+        width = np.sqrt(w[i]) * np.abs(Y[i] - left_out)
+        new = np.array([rest.predict(k[o], 1.0, f)[0] for k, f in zip(K_new, F_new, strict=True)])
+        ends[:, i] = new - width, new + width
+    rank = int(0.2 * 21)  # of nominal 80 %
+    lower, upper = gp.predict_interval(X_NEW, 0.8, method="jackknife+")
+    assert close(lower, np.sort(ends[0], axis=0)[rank - 1], 1e-7)
+    assert close(upper, np.sort(ends[1], axis=0)[-rank], 1e-7)
+
+
+@pytest.mark.parametrize("include_noise", [True, False])
+def test_derivatives_of_correlated_outputs_are_those_of_differences(include_noise):
+    X, Y = smooth(n=30, m=3)
+    gp = process(outputs="correlated").fit(X, Y)
+    h = 1e-5
+
+    def at(step):
+        return np.stack(gp.predict(X_NEW + step, return_std=True, include_noise=include_noise))
+
+    found = gp.predict_gradient(X_NEW, return_std=True, include_noise=include_noise)
+    expected = [(at(step) - at(-step)) / (2 * h) for step in h * np.eye(2)]
+    assert close(np.stack(found), np.stack(expected, axis=2), 1e-6)
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_parts_of_correlated_outputs_are_those_of_the_dense_system(centred):
+    X, Y = smooth(n=25, m=2)
+    gp = process(outputs="correlated").fit(X, Y)
+    parts = gp.predict_parts(X_NEW, centred=centred)
+    average = gp.predict(X).mean(axis=0) if centred else 0.0
+    assert close(sum(part.mean for part in parts), gp.predict(X_NEW) - average, 1e-8)
+    K = rbf(X, X, 1.0) + rbf(X, X, 3.0)
+    dense = Dense(K, Y, gp.signal_covariance_, gp.noise_covariance_, linear(X))
+    P = dense.C_inv - dense.C_inv @ dense.FF @ np.linalg.solve(dense.G, dense.FF.T @ dense.C_inv)
+    for part, length in zip(parts[1:], (1.0, 3.0), strict=True):
+        k, middle = rbf(X_NEW, X, length), rbf(X, X, length).mean(axis=0) if centred else 0.0
+        prior = 1.0 - 2.0 * k.mean(axis=1) + rbf(X, X, length).mean() if centred else np.ones(6)
+        for i, row in enumerate(k - middle):
+            c = np.kron(gp.signal_covariance_, row[:, None])
+            variance = prior[i] * gp.signal_covariance_ - c.T @ P @ c
+            assert close(part.std[i] ** 2, np.diag(variance), 1e-6)
+            assert close(part.mean[i], c.T @ P @ dense.y, 1e-6)
+
+
+def test_constant_outputs_beside_correlated_ones_have_intervals_and_derivatives():
+    X, Y = smooth(n=20, m=2)
+    Y = np.column_stack([Y, np.full(20, 3.0), Y.sum(axis=1)])
+    with pytest.warns(UndeterminedVarianceWarning):
+        gp = process(outputs="correlated").fit(X, Y)
+    lower, upper = gp.predict_interval(X_NEW, 0.8, method="jackknife+")
+    assert close(np.stack([lower[:, 2], upper[:, 2]]), np.full((2, 6), 3.0))
+    slope = gp.predict_gradient(X_NEW)
+    assert np.abs(slope[..., 2]).max() < 1e-8
+    assert close(slope[..., 3], slope[..., 0] + slope[..., 1], 1e-6)
+    assert np.isinf(gp.predict_parts(X_NEW)[1].std[:, 2]).all()
+
+
+def test_correlated_outputs_with_holes_tell_how_well_their_means_are_known():
+    X, Y = holes(n=30)
+    gp = process(outputs="correlated").fit(X, Y)
+    K = rbf(X, X, 1.0) + rbf(X, X, 3.0)
+    dense = Dense(K, Y, gp.signal_covariance_, gp.noise_covariance_, linear(X))
+    whole = np.linalg.inv(dense.G)
+    for j, summary in enumerate(gp.mean_summary()):
+        assert close(summary.covariance, whole[3 * j : 3 * j + 3, 3 * j : 3 * j + 3], 1e-6)
+        assert close(summary.coefficients, gp.beta_[:, j])
+        assert summary.degrees_of_freedom == (~np.isnan(Y[:, j])).sum() - 3
 
 
 def test_what_correlated_outputs_with_holes_cannot_do_says_so():
     X, Y = holes(n=20)
     correlated = SpectralGPRegressor(RBF(1.0), optimizer=None, outputs="correlated")
-    with pytest.raises(ValueError, match="mean_summary is not available"):
-        correlated.fit(X, Y).mean_summary()
     with pytest.raises(ValueError, match="indefinite='flip' may replace"):
         correlated.set_params(indefinite="flip").fit(X, Y)
 

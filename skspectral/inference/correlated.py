@@ -12,6 +12,7 @@ import numpy as np
 
 from ..criteria import CRITERIA
 from ..criteria.joint_evidence import JointEvidence, between
+from ..linalg.covariance_pair import CovariancePair, Units
 from ..linalg.output_basis import OutputBasis, row_space, triangle
 from .covariances import CovarianceResult, Information, minimize_covariances
 from .solution import Solution
@@ -21,13 +22,14 @@ __all__ = [
     "CorrelatedSolution",
     "CorrelatedTuned",
     "check_correlatable",
+    "negligible",
     "smallest_ratio",
     "solve_correlated",
     "tune_correlated",
 ]
 
-# Signal of an independent output, relative to its noise along the largest eigenvalue, that is none.
-_NO_SIGNAL = 1e-6
+# Signal relative to noise along the largest eigenvalue, and noise relative to signal along the smallest.
+_NO_DIFFERENCE = 1e-6
 # Noise variance of a combination of outputs, relative to its signal variance, that is as good as none.
 _LEAST_NOISE = 1e-6
 
@@ -59,6 +61,15 @@ class CorrelatedTuned(Tuned):
     def in_basis(self):
         """The independent outputs."""
         return self.independent
+
+    @property
+    def mixing(self):
+        """What independent outputs are multiplied by, (m, k)."""
+        return self.basis.back
+
+    def variance_of_outputs(self, variance):
+        """Return variances of the outputs (..., m), given those of independent ones, (..., k)."""
+        return variance @ (self.basis.back**2).T
 
     def targets_in_basis(self, Z):
         """Return standardised targets (n, m) in the basis, (n, k)."""
@@ -95,7 +106,7 @@ class CorrelatedTuned(Tuned):
 
     def predictive_variance(self, cross, prior, leverage):
         """Return the variance of the latent function of each output, see `Tuned.predictive_variance`."""
-        return self.independent.predictive_variance(cross, prior, leverage) @ (self.basis.back**2).T
+        return self.variance_of_outputs(self.independent.predictive_variance(cross, prior, leverage))
 
     def output_covariance(self, cross, prior, leverage, include_noise):
         """Return the covariance between outputs at each new point, (n_new, m, m)."""
@@ -133,7 +144,7 @@ class CorrelatedSolution(CorrelatedTuned, Solution):
         mean, variance, absent = self.independent.leave_one_out()
         residual = self.independent.rotated.targets() - mean
         back = self.basis.back
-        return self.rotated.targets() - residual @ back.T, variance @ (back**2).T, absent
+        return self.rotated.targets() - residual @ back.T, self.variance_of_outputs(variance), absent
 
     def draw(self, geometry, include_noise, n_samples, rng):
         """Return draws around the mean from the joint distribution, (n_new, m, n_samples)."""
@@ -150,25 +161,21 @@ class _Complete:
     s: np.ndarray
     count: np.ndarray
     Y: np.ndarray
-    largest: float
-    least: float
 
     @property
-    def flatness(self):
-        """Second derivative by a signal that is 0."""
-        return float(self.count @ self.s**2)
+    def least(self):
+        """See `negligible`."""
+        return negligible(self.s.min(), self.s.max())
 
-    def at(self, basis):
-        """Return the `_Point` of a basis."""
-        evidence = JointEvidence(
-            self.s, self.count, self.Y @ basis.forth.T, basis.signal, basis.log_det_noise
-        )
-        return _Point(basis, evidence)
+    def at(self, pair):
+        """Return the `_Point` of two covariances."""
+        Y = self.Y @ pair.forth.T
+        return _Point(pair, JointEvidence(self.s, self.count, Y, *pair.parts, pair.log_det))
 
 
 @dataclass(frozen=True)
 class _Point:
-    basis: OutputBasis
+    pair: CovariancePair
     evidence: JointEvidence
 
     @property
@@ -177,6 +184,12 @@ class _Point:
 
     def slopes(self):
         return self.evidence.slopes()
+
+    def flatness(self):
+        return self.evidence.flatness()
+
+    def scoring_step(self):
+        return self.evidence.scoring_step()
 
     def curvatures(self):
         yield from between(self.evidence.shown(), self.evidence.expected())
@@ -207,15 +220,20 @@ def tune_correlated(rotated, null_residual):
     alone = tune(rotated, CRITERIA["evidence"])
     if not rotated.varies.any():
         return _without_variation(alone)
-    smallest = smallest_ratio(ratio_range(rotated)[0], (rotated.count @ rotated.s) / rotated.n_free, alone)
+    mean_variance = (rotated.count @ rotated.s) / rotated.n_free
+    ridge = smallest_ratio(ratio_range(rotated)[0], mean_variance, alone)
+    units = Units(ridge, mean_variance + ridge)
     s, count, Y = _coordinates(rotated, null_residual)
     B = row_space(Y)
-    model = _Complete(s, count, Y @ B, 1.0 / smallest, _NO_SIGNAL / rotated.largest)
-    point, norm, status, n_evaluations = minimize_covariances(model, _start(model, alone, B))
-    basis = point.basis.within(rotated.scale[:, None] * B, B.T / rotated.scale)
-    independent = _independent(rotated, null_residual, basis, smallest)
-    known = Information(basis, point, model.largest)
-    rank = int((basis.signal > model.least).sum())
+    model = _Complete(units.eigenvalues(s), count, Y @ B)
+    point, norm, status, n_evaluations = minimize_covariances(
+        model, CovariancePair.of_basis(_start(alone, B, ridge), units)
+    )
+    whole = point.pair.within(rotated.scale[:, None] * B, B.T / rotated.scale)
+    basis = whole.basis(units)
+    independent = _independent(rotated, null_residual, basis, ridge)
+    known = Information(whole.back, units, point)
+    rank = int((point.pair.signal > model.least[0]).sum())
     return _tuned(alone, basis, independent, known, (status, norm, rank, n_evaluations))
 
 
@@ -257,10 +275,18 @@ def smallest_ratio(resolved, mean_variance, *alone):
     return max(resolved, min(_LEAST_NOISE * mean_variance, found))
 
 
-def _start(model, alone, B):
+def negligible(smallest, largest):
+    """Return the signal and the noise of an independent output that make no difference.
+
+    Given the smallest and the largest eigenvalue, see `Units`.
+    """
+    return _NO_DIFFERENCE / largest, _NO_DIFFERENCE * smallest
+
+
+def _start(alone, B, smallest):
     """Return the variances of the outputs alone, in the directions B; for sums, those of their terms."""
     scale = alone.rotated.scale**2
-    ratio = np.clip(1.0 / alone.noise_ratio, 0.0, model.largest)
+    ratio = np.minimum(1.0 / alone.noise_ratio, 1.0 / smallest)
     noise = np.maximum(alone.noise_var / scale, 1e-100)
     if B.shape[0] == B.shape[1]:
         return OutputBasis.of_variances(ratio * noise, noise)
@@ -294,7 +320,9 @@ def _without_variation(alone):
     independent = Tuned(
         alone.rotated.mixed(basis.forth, np.zeros((1, 1))), *(np.zeros(0) for _ in range(3)), (), None
     )
-    return _tuned(alone, basis, independent, Information(basis), ("low_rank", 0.0, 0, 0))
+    return _tuned(
+        alone, basis, independent, Information(basis.back, Units(0.0, 1.0)), ("low_rank", 0.0, 0, 0)
+    )
 
 
 def check_correlatable(criterion, inference, has_variance_priors, bounds):

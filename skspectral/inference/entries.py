@@ -1,8 +1,8 @@
 """Correlated outputs that were not all observed in all rows: covariances from the observed entries alone.
 
 There is no common basis of the outputs then, and the N observed entries are one dense system: each evaluation
-is a Cholesky factorisation, O(N^3). The search is that of `covariances`; the expected information is the
-average of what some draws from the model show.
+is a Cholesky factorisation, O(N^3). The search is that of `covariances`; the expected information costs m^2
+products of (n, n) matrices, and where holes are most of the table it is the average of what draws show.
 """
 
 from dataclasses import dataclass
@@ -10,17 +10,15 @@ from functools import cached_property
 
 import numpy as np
 
-from ..criteria.joint_evidence import between, from_pairs, pairs
+from ..criteria.joint_evidence import between, blocks, from_pairs, pairs
+from ..linalg.covariance_pair import CovariancePair, Units
 from ..linalg.entries import Entries, EntrySystem
 from ..linalg.output_basis import OutputBasis
-from .correlated import smallest_ratio
+from .correlated import negligible, smallest_ratio
 from .covariances import CovarianceResult, Information, minimize_covariances
 from .tuned import ratio_range
 
 __all__ = ["EntriesSolution", "solve_entries"]
-
-# Signal of an independent output, relative to its noise along the largest eigenvalue, that is none.
-_NO_SIGNAL = 1e-6
 
 
 @dataclass(frozen=True)
@@ -129,23 +127,16 @@ class _Observed:
 
     entries: Entries
     K: np.ndarray
-    largest: float
-    least: float
+    least: tuple
 
-    @property
-    def flatness(self):
-        """A bound on the second derivative by a signal that is 0."""
-        return float((self.K**2).sum())
-
-    def at(self, basis):
-        """Return the `_Point` of a basis."""
-        system = self.entries.solve(self.K, basis.signal_covariance, basis.noise_covariance)
-        return _Point(basis, self, system)
+    def at(self, pair):
+        """Return the `_Point` of two covariances."""
+        return _Point(pair, self, self.entries.solve(self.K, *pair.covariances))
 
 
 @dataclass(frozen=True)
 class _Point:
-    basis: OutputBasis
+    pair: CovariancePair
     model: _Observed
     system: EntrySystem | None
 
@@ -155,15 +146,32 @@ class _Point:
 
     def slopes(self):
         """Return Mg and Me in the basis."""
-        system, back = self.system, self.basis.back
+        system, back = self.system, self.pair.back
         S = system.P - np.outer(system.dual, system.dual)
         return tuple(back.T @ M @ back for M in self.model.entries.row_sums(S, self.model.K))
 
     def curvatures(self):
-        """Yield second derivatives, from what the data show and what draws show on average."""
-        shown = self._shown(self.system.dual)
-        expected = np.mean([self._shown(dual) for dual in self.system.dual_probes().T], axis=0)
-        yield from between(shown, expected)
+        """Yield second derivatives, from what the data show and what they are expected to."""
+        yield from between(self._shown(self.system.dual), self._expected())
+
+    def _expected(self):
+        """Return tr(P V_p P V_q); what draws show on average where holes are most of the table."""
+        if not self.system.is_dense:
+            return np.mean([self._shown(dual) for dual in self.system.dual_probes().T], axis=0)
+        k = len(self.pair)
+        B = np.stack([from_pairs(unit, k) for unit in np.eye(len(pairs(k)[0]))])
+        return blocks(
+            np.einsum("pjk,qcd,djkc->pq", B, B, T, optimize=True)
+            for T in self.system.traces(self.model.K, self.pair.back)
+        )
+
+    def flatness(self):
+        """Return bounds on the second derivatives by a signal, and by a noise, that is 0."""
+        return tuple(np.full(len(self.pair), (M**2).sum()) for M in (self.model.K, self.system.P))
+
+    def scoring_step(self):
+        """Return None: the expected information couples all pairs."""
+        return None
 
     def _shown(self, dual):
         """Return V_p'P V_q, V_p the change of C by a pair times P y."""
@@ -174,7 +182,7 @@ class _Point:
     @cached_property
     def _units(self):
         """Changes of a covariance by each pair, (pairs, m, m)."""
-        back, k = self.basis.back, len(self.basis)
+        back, k = self.pair.back, len(self.pair)
         return np.stack([back @ from_pairs(unit, k) @ back.T for unit in np.eye(len(pairs(k)[0]))])
 
 
@@ -193,26 +201,28 @@ def solve_entries(alone, data, K, start=None):
         Covariances to start from instead, in the units of y.
     """
     m = data.n_outputs
-    noise, signal, scale, varies, largest, smallest = _of_outputs(alone, m)
+    noise, signal, scale, varies, largest, smallest, mean_variance = _of_outputs(alone, m)
     varying = np.flatnonzero(varies)
     seen = (data.observed & data.present[:, None])[:, varying]
     entries = Entries.make(data.Y[:, varying], scale[varying], seen, data.weight, data.basis)
-    model = _Observed(entries, entries.weighted(K), 1.0 / smallest, _NO_SIGNAL / largest)
+    units = Units(smallest, mean_variance + smallest)
+    least = negligible(*units.eigenvalues(np.array([0.0, largest])))
+    model = _Observed(entries, _shifted(entries.weighted(K), units), least)
     scale = scale[varying]
     if start is None:
         basis = OutputBasis.of_variances(signal[varying] / scale**2, noise[varying] / scale**2)
     else:
         basis = start.within(np.eye(m)[varying] / scale[:, None], (np.eye(m)[varying] * scale[:, None]).T)
-    point, norm, status, n_evaluations = minimize_covariances(model, basis)
-    whole = point.basis.within(np.eye(m)[:, varying] * scale, np.eye(m)[varying] / scale[:, None])
-    known = Information(whole, point, model.largest)
-    rank = int((whole.signal > model.least).sum())
+    point, norm, status, n_evaluations = minimize_covariances(model, CovariancePair.of_basis(basis, units))
+    pair = point.pair.within(np.eye(m)[:, varying] * scale, np.eye(m)[varying] / scale[:, None])
+    whole, known = pair.basis(units), Information(pair.back, units, point)
+    rank = int((point.pair.signal > least[0]).sum())
     result = CovarianceResult(status, _log_evidence(point, scale), norm, rank, n_evaluations)
     return _solution(point, whole, scale, varying, alone, known, result)
 
 
 def _of_outputs(alone, m):
-    """Return noise, signal, scale, variation of each output, largest eigenvalue and smallest noise ratio."""
+    """Return noise, signal, scale, variation of outputs; largest eigenvalue, least ratio, mean variance."""
     noise, signal, scale, varies = np.zeros(m), np.zeros(m), np.ones(m), np.zeros(m, dtype=bool)
     for outputs, solution in alone:
         rotated = solution.rotated
@@ -224,7 +234,14 @@ def _of_outputs(alone, m):
     resolved = m * max(ratio_range(solution.rotated)[0] for _, solution in alone)
     mean_variance = (rotated.count @ rotated.s) / max(rotated.n_free, 1)
     smallest = smallest_ratio(resolved, mean_variance, *(solution for _, solution in alone))
-    return noise, signal, scale, varies, largest, smallest
+    return noise, signal, scale, varies, largest, smallest, mean_variance
+
+
+def _shifted(K, units):
+    """Return (K + ridge I)/size."""
+    shifted = K / units.size
+    shifted.flat[:: len(K) + 1] += units.ridge / units.size
+    return shifted
 
 
 def _log_evidence(point, scale):

@@ -25,6 +25,7 @@ class JackknifePlus:
         mu_-i(x) = mu(x) - c_i(x) (My)_i / M_ii.
 
     With weights all of it is in the units of W^1/2 y: residuals are those of observations of weight 1.
+    Correlated outputs are sums of independent ones, and so are their models without row i.
 
     Parameters
     ----------
@@ -35,10 +36,15 @@ class JackknifePlus:
     """
 
     def __init__(self, solution, coverage):
-        self.solution = solution
+        self.solution, self.mixing, self.rotated = solution.in_basis, solution.mixing, solution.rotated
         self.present = solution.spectrum.rows.present
-        self.residual = solution.weighted_loo_residuals()[0]
+        self.residual = self.solution.weighted_loo_residuals()[0][self.present]
         self._rank = int(np.floor((1.0 - coverage) * (self.present.sum() + 1) + _ROUNDING))
+
+    @property
+    def n_arrays(self):
+        """How many outputs' models are held at once."""
+        return 1 if self.mixing is None else max(self.mixing.shape[1], 1)
 
     def interval(self, cross, basis):
         """Return lower and upper ends (n_new, m), infinite where there are too few rows for the coverage.
@@ -50,24 +56,31 @@ class JackknifePlus:
         basis : ndarray of shape (n_new, functions) or None
             Their mean functions.
         """
-        ends = [self._of_output(j, cross, basis) for j in range(self.residual.shape[1])]
-        return tuple(np.column_stack(end) for end in zip(*ends, strict=True))
+        z = None if basis is None else basis @ self.solution.spectrum.rows.R_inv
+        ends = [self._ends(*of_output) for of_output in self._left_out(cross, z)]
+        middle = 0.0 if z is None else z @ self.rotated.basis_part
+        return tuple(np.column_stack(end) + middle for end in zip(*ends, strict=True))
 
-    def _of_output(self, j, cross, basis):
-        mean, c = self._linear(j, cross, basis)
-        left_out = self.residual[self.present, j]
-        each, width = mean[:, None] - c[:, self.present] * left_out, np.abs(left_out)
-        if not self._rank:
-            return np.full(len(mean), -np.inf), np.full(len(mean), np.inf)
-        lower = np.partition(each - width, self._rank - 1, axis=1)[:, self._rank - 1]
-        return lower, -np.partition(-each - width, self._rank - 1, axis=1)[:, self._rank - 1]
+    def _left_out(self, cross, z):
+        """Yield mu_-i(x) less the mean functions, (n_new, rows), and R_i of each output."""
+        models = (self._models(j, cross, z) for j in range(self.residual.shape[1]))
+        if self.mixing is None:
+            return zip(models, np.abs(self.residual.T), strict=True)
+        together = np.array(list(models)).reshape(self.mixing.shape[1], cross.shape[1], len(self.residual))
+        mixed = (np.tensordot(row, together, 1) for row in self.mixing)
+        return zip(mixed, np.abs(self.mixing @ self.residual.T), strict=True)
 
-    def _linear(self, j, cross, basis):
-        """Return mu (n_new,) and its derivatives c by W^1/2 y, (n_new, n)."""
+    def _models(self, j, cross, z):
+        """Return the same of one output of the basis: kernel part of mu less c_i (My)_i / M_ii."""
         solution, rotated, spectrum = self.solution, self.solution.rotated, self.solution.spectrum
         shrunk = cross / (spectrum.s + solution.noise_ratio[j])[:, None]
         mean, c = shrunk.T @ (rotated.y_tilde[:, j] * rotated.scale[j]), (spectrum.U @ shrunk).T
-        if basis is not None:
-            z = basis @ spectrum.rows.R_inv
-            mean, c = mean + z @ rotated.basis_part[:, j], c + z @ spectrum.rows.Q.T
-        return mean, c
+        if z is not None:
+            c = c + z @ spectrum.rows.Q.T
+        return mean[:, None] - c[:, self.present] * self.residual[:, j]
+
+    def _ends(self, each, width):
+        if not self._rank:
+            return np.full(len(each), -np.inf), np.full(len(each), np.inf)
+        lower = np.partition(each - width, self._rank - 1, axis=1)[:, self._rank - 1]
+        return lower, -np.partition(-each - width, self._rank - 1, axis=1)[:, self._rank - 1]

@@ -70,6 +70,15 @@ class Tuned:
         """Return log densities of the outputs, given those in the basis: the same."""
         return log_densities
 
+    @property
+    def mixing(self):
+        """What outputs of that basis are multiplied by, (m, k): None, as they are the outputs."""
+        return None
+
+    def variance_of_outputs(self, variance):
+        """Return variances of the outputs (..., m), given those in the basis: the same."""
+        return variance
+
     def targets_in_basis(self, Z):
         """Return standardised targets (n, m) in that basis, standardised by its scale."""
         return Z

@@ -20,6 +20,8 @@ __all__ = ["Entries", "EntrySystem"]
 
 # Draws from the model whose average stands for the expected information.
 _PROBES = 64
+# Entries with holes, relative to those that were observed, up to which it is exact.
+_DENSE = 2
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,27 @@ class EntrySystem:
         return self.probes - CQ @ (G_inv @ (self.entries.Q.T @ self.probes))
 
     @property
+    def is_dense(self):
+        """Whether `traces` take no more than a few times the memory of P."""
+        return self.entries.seen.size <= _DENSE * len(self.entries.y)
+
+    def traces(self, K, back):
+        """Return tr(P_dj A P_kc B) over combinations d, j, k, c of outputs, for A, B = K, K; K, I; and I, I.
+
+        P_dj is the (n, n) block of P for two columns of `back`, 0 in the holes: three arrays (k, k, k, k), at
+        the cost of k^2 products of (n, n) matrices.
+        """
+        (n, m), entries, k = self.entries.seen.shape, self.entries, back.shape[1]
+        P = np.zeros((m, n, m, n))
+        P[entries.output[:, None], entries.row[:, None], entries.output, entries.row] = self.P
+        blocks = np.einsum("xa,xiyj,yb->abij", back, P, back, optimize=True)
+        by_kernel = blocks @ K
+        return [
+            (A.reshape(k * k, -1) @ B.transpose(0, 1, 3, 2).reshape(k * k, -1).T).reshape(k, k, k, k)
+            for A, B in ((by_kernel, by_kernel), (by_kernel, blocks), (blocks, blocks))
+        ]
+
+    @property
     def value(self):
         """-2 log evidence in weighted, standardised units, without (N - q) log 2 pi."""
         log_det = self.log_det - np.linalg.slogdet(self._mean[1])[1]
@@ -182,6 +205,15 @@ class EntrySystem:
         ends = np.append(0, np.cumsum([rows.n_mean for rows in self.entries.means]))
         columns = [rows.R_inv @ theta[ends[j] : ends[j + 1]] for j, rows in enumerate(self.entries.means)]
         return np.column_stack(columns)
+
+    def mean_covariances(self):
+        """Return the covariance of the coefficients of each output, (m, functions, functions)."""
+        G_inv, blocks, start = self._mean[1], [], 0
+        for rows in self.entries.means:
+            part = slice(start, start + rows.n_mean)
+            blocks.append(rows.R_inv @ G_inv[part, part] @ rows.R_inv.T)
+            start = part.stop
+        return np.stack(blocks)
 
     def left_out(self):
         """Yield rows, their entries I, and mean residual and variance of these from all other rows.

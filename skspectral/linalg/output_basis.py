@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh, qr, solve, svd
+from scipy.linalg.lapack import dposv
 
 __all__ = [
     "OutputBasis",
@@ -41,19 +41,6 @@ class OutputBasis:
     signal: np.ndarray
 
     @classmethod
-    def of_factors(cls, signal_factor, noise_factor, largest=np.inf):
-        """Return the basis of the covariances GG' and EE', given their square factors G and E.
-
-        E^-1 G = Q diag(root signal) W', and back = EQ. Where an independent output has more than `largest`
-        of signal, its noise is raised to what that leaves.
-        """
-        inverse = solve(noise_factor, np.eye(len(noise_factor)), check_finite=False)
-        Q, root, _ = svd(inverse @ signal_factor, check_finite=False)
-        excess = np.maximum(root / np.sqrt(largest), 1.0)
-        forth = (Q / excess).T @ inverse
-        return cls(noise_factor @ Q * excess, forth, np.minimum((root / excess) ** 2, largest))
-
-    @classmethod
     def of_variances(cls, signal, noise):
         """Return the basis of outputs without correlation, of variances (m,) each; the noise is positive."""
         root = np.sqrt(noise)
@@ -77,25 +64,6 @@ class OutputBasis:
         """log |noise covariance| of square bases."""
         return float(2.0 * np.linalg.slogdet(self.back)[1])
 
-    def moved(self, signal_step, noise_step, largest=np.inf):
-        """Return the basis of the factors back (root signal + T) and back (I + S), T and S symmetric."""
-        k = len(self)
-        return self.of_factors(
-            self.back @ (np.diag(np.sqrt(self.signal)) + signal_step),
-            self.back @ (np.eye(k) + noise_step),
-            largest,
-        )
-
-    def turned(self, members, Q, signal):
-        """Return the basis with the independent outputs `members` rotated by Q and given other signals.
-
-        The noise covariance stays; so does the signal covariance where the members have none, or the same.
-        """
-        back, forth, delta = self.back.copy(), self.forth.copy(), self.signal.copy()
-        back[:, members], forth[members] = back[:, members] @ Q, Q.T @ forth[members]
-        delta[members] = signal
-        return OutputBasis(back, forth, delta)
-
     def within(self, directions, left_inverse):
         """Return the basis of outputs that are `directions` (m, k) times those of this one."""
         return OutputBasis(directions @ self.back, self.forth @ left_inverse, self.signal)
@@ -103,20 +71,20 @@ class OutputBasis:
 
 def row_space(Z):
     """Return orthonormal directions B (m, k) that span the rows of Z (n, m) up to rounding, Z = Z B B'."""
-    _, size, Vt = svd(triangle(Z))
+    _, size, Vt = np.linalg.svd(triangle(Z))
     kept = size > _DEPENDENT * size.max(initial=0.0)
     return np.eye(Z.shape[1]) if kept.all() else Vt[kept].T
 
 
 def triangle(Z):
     """Return R (m, m) with R'R = Z'Z, without forming that product."""
-    R = qr(Z, mode="r")[0][: Z.shape[1]]
+    R = np.linalg.qr(Z, mode="r")
     return np.concatenate([R, np.zeros((Z.shape[1] - len(R), Z.shape[1]))])
 
 
 def eigenbasis(M):
     """Return eigenvalues, ascending, and orthonormal eigenvectors of a small symmetric matrix."""
-    return eigh(M)
+    return np.linalg.eigh(M)
 
 
 def positive_solve(H, rhs):
@@ -124,12 +92,9 @@ def positive_solve(H, rhs):
     if not (np.diag(H) > 0).all():
         return None
     root = np.sqrt(np.diag(H))  # units of the unknowns differ
-    try:
-        factor = cho_factor(H / np.outer(root, root), lower=True)
-    except (LinAlgError, ValueError):
-        return None
     scale = root.reshape(-1, *(1 for _ in rhs.shape[1:]))
-    return cho_solve(factor, rhs / scale) / scale
+    _, solution, failed = dposv(H / np.outer(root, root), rhs / scale, lower=True, overwrite_a=True)
+    return solution / scale if not failed and np.isfinite(solution).all() else None
 
 
 def positive_inverse(H):
@@ -162,7 +127,7 @@ def conditional(mean, total, wanted, observed):
     known = ~np.isnan(observed)
     for i in np.flatnonzero(known.any(axis=1)):
         o = known[i]
-        size, Q = eigh(total[i][np.ix_(o, o)])
+        size, Q = np.linalg.eigh(total[i][np.ix_(o, o)])
         kept = size > _DEPENDENT * size.max(initial=0.0)
         C = wanted[i][:, o] @ Q[:, kept]
         mean[i] += (C / size[kept]) @ (Q[:, kept].T @ (observed[i, o] - mean[i, o]))

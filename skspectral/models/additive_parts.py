@@ -84,8 +84,9 @@ class _Term:
         self.model, self.gram, self.rows = model, gram, rows
         self._middle = None if rows is None else self._cross_mean(rows)
         self._level = None if rows is None else self._kernel_mean(rows).mean()
-        outputs = range(model.solution.beta.shape[1])
-        self._forms = [VarianceForm.of(model.solution, model.averaged, j) for j in outputs]
+        solution = model.solution.in_basis
+        outputs = range(len(solution.noise_var))
+        self._forms = [VarianceForm.of(solution, model.averaged, j) for j in outputs]
 
     def at(self, X):
         """Return posterior means and variances (n_new, m), a block of inputs at a time."""
@@ -97,8 +98,11 @@ class _Term:
         if self.rows is not None:
             cross, prior = cross - self._middle, prior - 2.0 * self._kernel_mean(X) + self._level
         rotated = self.model.decomposition.spectrum.project_outside_mean(cross)
-        variance = np.column_stack([form(rotated, prior) for form in self._forms])
-        return self.model.mean_of_part(self.gram, cross), self.model.solution.honest(variance)
+        variance = np.array([form(rotated, prior) for form in self._forms]).reshape(-1, len(cross))
+        solution = self.model.solution
+        return self.model.mean_of_part(self.gram, cross), solution.honest(
+            solution.variance_of_outputs(variance.T)
+        )
 
     def _cross_mean(self, X):
         sums = (self.model.cross_with(self.gram, X[rows]).sum(axis=0) for rows in self.model.blocks(X))

@@ -32,7 +32,7 @@ class OutputCorrelations:
     the inverse of the information matrix of all entries of both covariances. The information is that observed
     at the maximum of the evidence, half of the second derivatives of -2 log evidence. Kernel parameters count
     as known, and so does the rank of the signal covariance where it is not full. For targets with
-    holes the expected part of the information is an average over draws from the model.
+    holes in most of the table the expected part of the information is an average over draws from the model.
 
     Examples
     --------

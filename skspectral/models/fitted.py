@@ -142,7 +142,7 @@ class Fitted:
     def jackknife_interval(self, X, coverage):
         """Return the ends of jackknife+ intervals, (n_new, m) both, at the variances of the solution."""
         jackknife, ends = JackknifePlus(self.solution, coverage), []
-        for rows in self.blocks(X):
+        for rows in self.blocks(X, jackknife.n_arrays):
             cross, basis = self.cross(X[rows])
             ends.append(jackknife.interval(self.project(cross, np.zeros(cross.shape[0]), basis)[0], basis))
         return tuple(np.concatenate(end) for end in zip(*ends, strict=True))
@@ -184,9 +184,12 @@ class Fitted:
         missed = self.decomposition.missed
         return np.zeros(len(self.data)) if missed is None else missed
 
-    def blocks(self, X):
-        """Yield slices of new rows whose kernel with all training rows, or features, have a bounded size."""
-        size = max(1, _BLOCK_ENTRIES // max(len(self.coefficients), 8 * self._n_nodes))
+    def blocks(self, X, n_arrays=1):
+        """Yield slices of new rows whose kernel with all training rows, or features, have a bounded size.
+
+        So have `n_arrays` of that size together.
+        """
+        size = max(1, _BLOCK_ENTRIES // (n_arrays * max(len(self.coefficients), 8 * self._n_nodes)))
         for start in range(0, max(X.shape[0], 1), size):
             yield slice(start, start + size)
 

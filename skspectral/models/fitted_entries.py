@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..inference.entries import EntriesSolution, solve_entries
+from ..inference.mean_summary import MeanSummary
 from ..support.intervals import normal_interval
 from .parts import FittedParts
 
@@ -99,11 +100,13 @@ class FittedEntries:
         return np.concatenate(blocks) + noise
 
     def mean_summaries(self):
-        """Refuse: the covariance of beta is not known here."""
-        raise ValueError(
-            "mean_summary is not available for outputs='correlated' with missing targets. Use "
-            "outputs='independent', or only rows in which every output was observed."
-        )
+        """Return the `MeanSummary` of every output; of those that do not vary, what they are alone."""
+        summaries, names = list(self.alone.mean_summaries()), self.mean_functions.names
+        solution = self.solution
+        known = solution.system.mean_covariances(), solution.scale, solution.system.entries.means
+        for j, covariance, unit, rows in zip(solution.varying, *known, strict=True):
+            summaries[j] = MeanSummary(names, solution.beta[:, j], covariance * unit**2, rows.n_free)
+        return tuple(summaries)
 
     def leave_one_out(self):
         """Return mean and variance of every row from all the others, and which entries the fit never saw."""

@@ -39,12 +39,14 @@ class InputSlopes:
 
     def of_variance(self):
         """Return d variance / dx, (n_new, p, m)."""
-        m = self.fitted.solution.beta.shape[1]
-        return np.stack([self._of_variance(j) for j in range(m)], axis=-1)
+        solution = self.fitted.solution
+        each = [self._of_variance(j) for j in range(len(solution.in_basis.noise_var))]
+        whole = np.array(each).reshape(len(each), *self.X.shape)
+        return solution.variance_of_outputs(np.moveaxis(whole, 0, -1))
 
     def _of_variance(self, j):
         fitted, spectrum = self.fitted, self.fitted.decomposition.spectrum
-        form = VarianceForm.of(fitted.solution, fitted.averaged, j)
+        form = VarianceForm.of(fitted.solution.in_basis, fitted.averaged, j)
         prior = fitted.gram.diagonal(self.X)
         cross, prior, _ = fitted.project(self.cross, prior, self.basis)
         by_prior, by_cross, by_leverage = form.slopes(cross, prior)

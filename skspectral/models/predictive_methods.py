@@ -11,6 +11,7 @@ from ..support.shapes import without_single_axis
 from ..support.types import FloatArray, Objects
 from .additive_parts import AdditivePart, additive_parts
 from .fitted import Fitted
+from .fitted_entries import FittedEntries
 from .input_slopes import mean_slope, std_slope
 
 __all__ = ["PredictiveMethods"]
@@ -85,7 +86,7 @@ class PredictiveMethods:
         check_interval_method(method, ("model", "jackknife+"), include_noise)
         coverage, X = check_coverage(coverage), self._validated(X)
         if method == "jackknife+":
-            self._check_outputs_alone("predict_interval with method='jackknife+'")
+            self._check_has_common_rows("predict_interval with method='jackknife+'")
             ends = self._fitted.jackknife_interval(X, coverage)
             return tuple(without_single_axis(end) for end in ends)
         ends = self._fitted.interval(X, self._prior(X, K_test_diag), coverage, include_noise)
@@ -131,7 +132,7 @@ class PredictiveMethods:
                [-0.4]])
         """
         check_is_fitted(self, "_fitted")
-        self._check_outputs_alone("predict_gradient")
+        self._check_has_common_rows("predict_gradient")
         X = self._differentiable(X)
         slope = mean_slope(self._fitted, X)
         if not return_std:
@@ -177,7 +178,7 @@ class PredictiveMethods:
         True
         """
         check_is_fitted(self, "_fitted")
-        self._check_outputs_alone("predict_parts")
+        self._check_has_common_rows("predict_parts")
         X = self._validated(X)
         if not hasattr(self._fitted.gram, "kernel"):
             raise ValueError("kernel='precomputed' has no parts. Fit with a kernel object, a sum of kernels.")
@@ -191,11 +192,12 @@ class PredictiveMethods:
             for name, mean, std in additive_parts(self._fitted, X, centred=centred)
         )
 
-    def _check_outputs_alone(self, what):
-        """Refuse covariances between outputs, which only means, spreads and draws know of."""
-        if getattr(self._fitted.solution, "basis", None) is not None:
+    def _check_has_common_rows(self, what):
+        """Refuse correlated outputs on different rows, of which only means, spreads and draws are known."""
+        if isinstance(self._fitted, FittedEntries):
             raise ValueError(
-                f"{what} is not available for outputs='correlated'. Fit with outputs='independent'."
+                f"{what} is not available for outputs='correlated' with missing targets. Fit with "
+                "outputs='independent', or only rows in which every output was observed."
             )
 
     def _differentiable(self, X):
