@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_sp
 from sklearn.preprocessing import StandardScaler
 
 from skspectral import KernelSearchCV, SpectralGPClassifier
+from skspectral.learning.latent import LatentObjective, approximate_evidence
 
 ignore_bounds = pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
 
@@ -60,6 +61,37 @@ def test_two_classes_are_those_of_scikit_learn(kernel, method):
         value, slope = ours.log_marginal_likelihood(kernel.theta, eval_gradient=True)
         assert value == pytest.approx(expected, rel=1e-6)
         assert close(slope, gradient, 1e-5)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("make", [two_classes, three_classes])
+def test_what_learning_descends_on_is_the_evidence_of_the_kernel_itself(kernel, make):
+    task = SpectralGPClassifier(kernel, optimizer=None).fit(*make())._latent.task
+    objective = LatentObjective(task)
+    for variables in (task.start, task.start + 0.1):
+        at = objective(variables)
+        value, slope = approximate_evidence(task, variables, eval_gradient=True)
+        assert close(-0.5 * at.value, value, 1e-9)
+        assert close(-0.5 * at.gradient, slope, 1e-7)
+
+
+def test_a_point_at_which_descents_meet_is_evaluated_once():
+    task = SpectralGPClassifier(2.0 * RBF(0.8), optimizer=None).fit(*two_classes())._latent.task
+    objective = LatentObjective(task)
+    assert objective(task.start) is objective(task.start.copy())
+    assert objective.n_calls == 1
+
+
+@ignore_bounds
+def test_inputs_that_few_rows_do_not_see_are_looked_at_again_on_all():
+    rng = np.random.default_rng(43)
+    X = rng.normal(size=(400, 5))
+    y = 1.5 * X[:, 0] * X[:, 3] + np.cos(2.0 * X[:, 1]) + 0.7 * rng.logistic(size=400) > 0
+    model = SpectralGPClassifier(ConstantKernel() * RBF(np.ones(5)), fit_intercept=False)
+    assert (
+        model.fit(X, y).log_marginal_likelihood_value_
+        > clone(model).set_params(optimizer="fmin_l_bfgs_b").fit(X, y).log_marginal_likelihood_value_ - 0.01
+    )
 
 
 @ignore_bounds

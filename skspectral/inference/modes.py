@@ -13,6 +13,7 @@ beside the O(n^3) of a factorisation.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -62,7 +63,7 @@ class Mode:
     n_factorisations: int = 0
     is_found: bool = False
 
-    @property
+    @cached_property
     def F(self):
         """Latent values at the rows, (n, m)."""
         return self.KA + self.constants

@@ -46,6 +46,7 @@ class Observations:
 
     def __init__(self, likelihood, y, weight, offset=0.0):
         self.likelihood, self.y, self.weight, self.offset = likelihood, y, weight, offset
+        self._last = (None, None)
 
     def __len__(self):
         return len(self.y)
@@ -104,7 +105,10 @@ class Observations:
         return tuple(self.weight * part for part in (slopes.value, slopes.first, slopes.second))
 
     def _derivatives(self, F):
-        return self.likelihood.derivatives(self.y, self.shifted(F))
+        """Return the derivatives at F; those at the last F are kept, as long as it is the same object."""
+        if self._last[0] is not F:
+            self._last = F, self.likelihood.derivatives(self.y, self.shifted(F))
+        return self._last[1]
 
 
 class ClassObservations(Observations):
@@ -163,9 +167,6 @@ class ClassObservations(Observations):
     def parameter_slopes(self, F):
         """Return no derivatives: the softmax has no parameters."""
         return tuple(np.empty((0, len(self))) for _ in range(3))
-
-    def _derivatives(self, F):
-        return self.likelihood.derivatives(self.y, self.shifted(F))
 
 
 class LogisticBound(Observations):

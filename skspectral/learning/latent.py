@@ -1,12 +1,13 @@
 """Learning kernel, signal variance and likelihood by an approximate evidence, from few rows to all."""
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from ..kernels.algebra import contract
+from ..kernels.attached import Pairs, attach
 from ..kernels.gram import make_gram
 from ..support.exceptions import IndefiniteKernelError
 from ..support.threads import threads_for
@@ -18,13 +19,14 @@ from .step_factors import contract_factor
 __all__ = ["LatentLearned", "LatentObjective", "approximate_evidence", "learn_latent"]
 
 # Decrease of -2 log evidence that is not worth another step: on all rows, where they are many, on the way.
-_TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-8, 1e-4, 1e-2
+_TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-7, 1e-4, 1e-2
 _MANY = 500
-# Fewest rows of a level; each level has this fraction of the next one's rows.
-_COARSEST, _FRACTION = 150, 0.25
-# Distance of a variable from its start, in log units, to which it is brought back for more rows: these may
-# see an effect of an input that few rows do not.
-_IN_SIGHT = float(np.log(20.0))
+# Fewest rows of a level: of classes these, so many for each variable, and so many for each class; of other
+# likelihoods, whose own parameters are learned too. Each level has this fraction of the next one's rows.
+_COARSEST_OF_CLASSES, _EACH_VARIABLE, _EACH_CLASS, _COARSEST, _FRACTION = 40, 15, 10, 150, 0.25
+# Distance of a variable from its start, in log units, at which it has no effect that could be seen, and to
+# which it is brought back for more rows: these may see an effect of an input that few rows do not.
+_OUT_OF_SIGHT, _IN_SIGHT = np.log([20.0, 3.0])
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,16 @@ class LatentObjective:
 
     def __init__(self, task):
         self.task, self.last, self.n_calls = task, None, 0
+        self._at = None
+        self._rows = None if task.is_precomputed else _KernelOnRows(task)
 
     def __call__(self, variables):
-        """Return the `Evaluation` at the outer variables."""
+        """Return the `Evaluation` at the outer variables; the last one is kept, where descents meet."""
+        if self._at is None or not np.array_equal(self._at[0], variables):
+            self._at = variables.copy(), self._evaluated(variables)
+        return self._at[1]
+
+    def _evaluated(self, variables):
         self.n_calls += 1
         try:
             fit = self.fit(variables)
@@ -73,11 +82,13 @@ class LatentObjective:
         if not np.isfinite(fit.approximation.log_evidence):
             return Evaluation.undefined(variables)
         self.last = fit
-        return self._with_priors(fit, -2.0 * fit.approximation.log_evidence, -2.0 * gradient(self.task, fit))
+        slope = gradient(self.task, fit, None if self._rows is None else self._rows.contract)
+        return self._with_priors(fit, -2.0 * fit.approximation.log_evidence, -2.0 * slope)
 
     def fit(self, variables):
         """Return the approximate posterior at the outer variables."""
-        return self.task.fit(self.task.point(variables), self.last)
+        square = None if self._rows is None else self._rows.square
+        return self.task.fit(self.task.point(variables), self.last, square)
 
     def _with_priors(self, fit, value, slope):
         task, point = self.task, fit.point
@@ -94,6 +105,26 @@ class LatentObjective:
         return Evaluation(value, slope)
 
 
+class _KernelOnRows:
+    """The matrix of a kernel on the rows of a task at one theta after another, and contractions there."""
+
+    def __init__(self, task):
+        self._task, self._values = task, None
+
+    @cached_property
+    def _kernel(self):
+        return attach(self._task.kernel, self._task.data.X)
+
+    def square(self, theta):
+        """Return a fresh K at theta."""
+        self._values = self._kernel.at(theta)
+        return self._values.K.matrix(len(self._task))
+
+    def contract(self, G):
+        """Return sum_ij G_ij dK_ij/dtheta, G symmetric, at the theta that `square` was last called with."""
+        return self._values.contract(Pairs.of_triangle(G))
+
+
 # Logs at which a prior is looked at for its slope.
 _DIFFERENCE = np.array([-1e-6, 0.0, 1e-6])
 
@@ -105,18 +136,27 @@ def approximate_evidence(task, theta, eval_gradient):
     return (value, gradient(task, fit)) if eval_gradient else value
 
 
-def gradient(task, fit):
-    """Return the derivatives of the log evidence by the outer variables."""
+def gradient(task, fit, contract_square=None):
+    """Return the derivatives of the log evidence by the outer variables.
+
+    `contract_square`, if given, contracts weights of the kernel matrix in the place of the kernel itself.
+    """
     sensitivity = fit.approximation.sensitivity()
     by_signal = [sensitivity.by_log_scale] if task.learns_signal else []
     return np.concatenate(
-        [by_signal, _by_theta(task, fit, sensitivity), fit.approximation.likelihood_gradient()]
+        [
+            by_signal,
+            _by_theta(task, fit, sensitivity, contract_square),
+            fit.approximation.likelihood_gradient(),
+        ]
     )
 
 
-def _by_theta(task, fit, sensitivity):
+def _by_theta(task, fit, sensitivity, contract_square):
     if not len(fit.point.theta):
         return np.empty(0)
+    if fit.factor is None and contract_square is not None:
+        return contract_square(sensitivity.weights)
     kernel = task.kernel_at(fit.point.theta)
     if fit.factor is None:
         return contract(kernel, sensitivity.weights, task.data.X)
@@ -178,9 +218,21 @@ def _found(explorer, coarser, start, n_rows, n_before):
     """Return the best ends of a level: by exploring, or from those of a coarser level."""
     if coarser is None:
         return explorer.explore([start], _COARSE_TOLERANCE)
-    sight = (start - _IN_SIGHT, start + _IN_SIGHT)  # far beyond it nothing has a slope any more
-    starts = [(np.clip(end.x, *sight), end.curvature * (n_rows / n_before)) for end in coarser]
+    starts = [
+        (_in_sight(end.x, start, explorer.objective.task), end.curvature * (n_rows / n_before))
+        for end in coarser
+    ]
     return explorer.compare(starts, _COARSE_TOLERANCE)
+
+
+def _in_sight(x, start, task):
+    """Return x with variables brought back that have no effect where they are: a large variance has one."""
+    way = x - start
+    gone = np.abs(way) > _OUT_OF_SIGHT
+    first = int(task.learns_signal)
+    is_of_kernel = np.zeros(len(x), dtype=bool)
+    is_of_kernel[first : len(x) - len(task.likelihood.names)] = True
+    return np.where(gone & (is_of_kernel | (way < 0)), start + np.sign(way) * _IN_SIGHT, x)
 
 
 def _tolerance(task):
@@ -192,10 +244,16 @@ def _levels(task):
     sizes = [len(task)]
     if task.is_precomputed or not task.kernel.n_dims:
         return [np.arange(len(task))]
-    while _FRACTION * sizes[-1] >= _COARSEST:
+    while _FRACTION * sizes[-1] >= _coarsest(task):
         sizes.append(int(_FRACTION * sizes[-1]))
     order = task.data.shuffled(make_gram(task.kernel))
     return [np.sort(order[:size]) for size in reversed(sizes)]
+
+
+def _coarsest(task):
+    if task.n_classes is None:
+        return _COARSEST
+    return max(_COARSEST_OF_CLASSES, _EACH_VARIABLE * len(task.start), _EACH_CLASS * task.n_classes)
 
 
 def _optimise(task, start, optimizer):

@@ -177,10 +177,13 @@ class LatentTask:
         """Return the targets under a likelihood."""
         return observe(likelihood, self.data.Y[:, 0], self.data.weight, self.n_classes)
 
-    def fit(self, point, start=None):
-        """Return the `LatentFit` at a point, from the mode of another fit."""
+    def fit(self, point, start=None, square=None):
+        """Return the `LatentFit` at a point, from the mode of another fit.
+
+        `square`, if given, makes the kernel matrix of the rows at theta in the place of the kernel itself.
+        """
         observations = self.observations(point.likelihood)
-        prior, factor = self._prior(point, observations, start)
+        prior, factor = self._prior(point, observations, start, square)
         approximation = self.approximate(
             prior,
             observations,
@@ -191,19 +194,22 @@ class LatentTask:
         )
         return LatentFit(point, approximation, factor)
 
-    def _prior(self, point, observations, start):
+    def _prior(self, point, observations, start, square):
         """Return the prior of the latent function and, where one stands for K, its factor."""
-        gram, X = make_gram(self.kernel_at(point.theta)), self.data.X
-        factor = self._factor(gram, point, observations, start)
+        factor = self._factor(point, observations, start)
         if factor is None:
-            return DensePrior(gram.square(X), point.signal_var), None
+            return DensePrior((square or self._square)(point.theta), point.signal_var), None
         return FactorPrior(factor.Phi, point.signal_var, factor.L), factor
 
-    def _factor(self, gram, point, observations, start):
+    def _square(self, theta):
+        return make_gram(self.kernel_at(theta)).square(self.data.X)
+
+    def _factor(self, point, observations, start):
         """Return a factor where the plan wants one, or where one of small rank is exact to tolerance."""
         n, route = len(self), self.plan.route(len(self))
         if route is Route.EXACT:
             return None
+        gram = make_gram(self.kernel_at(point.theta))
         gram.check(self.data.X)
         if route in (Route.OF_RANK, Route.AFFORDABLE):
             if route is Route.AFFORDABLE:

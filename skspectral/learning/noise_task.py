@@ -116,7 +116,7 @@ class NoiseTask(LatentTask):
         weight = np.ones(len(data)) if data.weight is None else data.weight
         return ChangingNoise(mean, mean.prior(), data.Y[:, 0], weight, mean.has_constant, RESOLUTION)
 
-    def _prior(self, point, observations, start):
+    def _prior(self, point, observations, start, square):
         """Return the prior of the log noise by a factor, exact to rounding."""
         gram = make_gram(self.kernel_at(point.theta))
         factor = pivoted_cholesky(gram, self.data.X, tau=_TAU / point.signal_var)

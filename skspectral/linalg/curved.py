@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
-from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
+from scipy.linalg import LinAlgError, cholesky
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtri, dtrtrs
 
 from ..support.exceptions import IndefiniteKernelError
 
@@ -192,6 +192,8 @@ class DenseCurved:
         X = self.root[:, None] * V
         if "inverse" in vars(self):
             return self.root[:, None] * (self.inverse @ X)
+        if isinstance(self.order, slice):
+            return self.root[:, None] * dpotrs(self.L, X, lower=True)[0]
         half = self.signs[:, None] * _solve(self.L, X[self.order])
         X[self.order] = _solve(self.L, half, trans="T")
         return self.root[:, None] * X
@@ -295,12 +297,10 @@ class FactorCurved:
 
 def dense_sensitivity(prior, left, right, R):
     """Return the `Sensitivity` of G = (l r' + r l')/2 - R/2; R is overwritten."""
-    G = left @ right.T
-    G += G.T.copy()
+    G = np.hstack([left, right]) @ np.hstack([right, left]).T
     G -= R
-    G *= 0.5
-    by_log_scale = float(np.vdot(G, prior.K))
-    G *= prior.scale
+    by_log_scale = 0.5 * float(np.vdot(G, prior.K))
+    G *= 0.5 * prior.scale
     return Sensitivity(G, by_log_scale)
 
 
@@ -320,7 +320,7 @@ def _signed_cholesky(B, n_positive):
             raise IndefiniteKernelError(np.nan, 0.0)
         return L
     first, last = slice(n_positive), slice(n_positive, None)
-    L = np.zeros_like(B)
+    L = np.zeros_like(B, order="F")
     L[first, first] = lower_cholesky(B[first, first])
     L[last, first] = _solve(L[first, first], B[first, last]).T
     L[last, last] = lower_cholesky(L[last, first] @ L[last, first].T - B[last, last])
@@ -328,7 +328,8 @@ def _signed_cholesky(B, n_positive):
 
 
 def _solve(L, X, trans="N"):
-    return solve_triangular(L, X, lower=True, trans=trans, check_finite=False)
+    """Return L^-1 X or L^-T X; LAPACK itself, whose callers are many and small."""
+    return dtrtrs(L, X, lower=True, trans=trans == "T")[0] if L.size and X.size else np.zeros_like(X)
 
 
 def _times_inverse(X, L):
