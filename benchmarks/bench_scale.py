@@ -201,7 +201,7 @@ def ask_predict(n, n_new, options, report):
         for name in PREDICTING
     }
     for name, each in found.items():
-        report.add(f"predictions of {name}, {each['seconds']:.0f} s", each["peak"] / 1e9, 1.5, " GB")
+        report.add(f"predictions: {name}, {each['seconds']:.0f} s", each["peak"] / 1e9, 1.5, " GB")
     return found
 
 
