@@ -370,6 +370,23 @@ def test_the_bound_is_below_the_evidence_of_one_function():
     assert choice.log_evidence == pytest.approx(exact, abs=0.5)
 
 
+def test_the_choice_is_the_best_of_the_whole_path():
+    from sklearn.linear_model import lasso_path
+
+    from skspectral.models.laplacian import _judged
+
+    Phi, target = K / np.linalg.norm(K, axis=0), y / np.sqrt(np.mean(y**2))
+    penalties = np.abs(Phi.T @ target).max() * np.geomspace(1.0, 1e-4, 60)
+    with pytest.warns(ConvergenceWarning):
+        path = lasso_path(np.asfortranarray(Phi), target, alphas=penalties / 80, tol=1e-5, max_iter=1000)[1]
+    choices = [_judged(Phi, target, p, theta, 80) for p, theta in zip(penalties, path.T, strict=True)]
+    best = max(choices, key=lambda choice: choice.log_evidence)
+    model = LaplacianProcessRegressor(gamma=GAMMA, fit_intercept=False, max_iter=1000).fit(X, y)
+    np.testing.assert_array_equal(model.support_, best.support)
+    # coordinate descent ends at a gap of 1e-5, which the two kinds of sweeps reach on different sides
+    assert model.noise_variance_ / np.mean(y**2) == pytest.approx(best.noise_var, rel=1e-3)
+
+
 @pytest.mark.parametrize("settings", [{"tuning": "cv"}, {"noise": "laplace"}, {"kernel": "sigmoid"}])
 def test_other_laplacian_processes_fit(settings):
     rows, targets = sinc(60)
