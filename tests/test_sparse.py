@@ -19,7 +19,7 @@ from skspectral.inference.absolute import least_absolute
 from skspectral.inference.candidates import expand
 from skspectral.inference.sparse import Ascent, KnownNoise, ProfiledNoise, maximise
 from skspectral.kernels.gram import PrecomputedGram
-from skspectral.linalg.active import Active, FunctionValues
+from skspectral.linalg.active import Active, FunctionValues, descent_direction
 from skspectral.linalg.dictionary import Dictionary
 from skspectral.linalg.rows import Rows
 
@@ -140,6 +140,67 @@ def test_a_function_that_enters_is_as_if_computed_afresh():
     assert active.rest == pytest.approx(fresh.rest, rel=1e-12)
 
 
+def test_smooth_functions_have_few_coordinates():
+    rows, targets = sinc(500)
+    Phi = kernel(rows)
+    Phi /= np.linalg.norm(Phi, axis=0)
+    Y, d = np.column_stack([targets, rows]), np.zeros(500)
+    d[[3, 40, 77]] = 5.0, 20.0, 1e4
+    for values, target in zip(FunctionValues.on_rows(Phi, Y), Y.T, strict=True):
+        assert len(values.y) <= 125
+        few, plain = Active(values, d), Active(FunctionValues(Phi, target), d)
+        np.testing.assert_allclose(few.S, plain.S, atol=1e-12)
+        np.testing.assert_allclose(few.Q, plain.Q, atol=1e-11 * np.linalg.norm(target))
+        assert few.rest == pytest.approx(plain.rest, rel=1e-11)
+    rough = np.exp(-np.abs(rows - rows.T))
+    (values,) = FunctionValues.on_rows(rough, targets[:, None])
+    assert values.Phi is rough
+
+
+@pytest.mark.parametrize("n", [80, 20], ids=["more rows", "fewer rows than functions"])
+def test_what_is_known_of_functions_is_that_of_the_dense_model(n):
+    Phi, d = K[:n, ::4] / np.linalg.norm(K[:n, ::4], axis=0), np.zeros(20)
+    d[[1, 7, 15]] = 3.0, 100.0, 0.5
+    C_inv = np.linalg.inv(np.eye(n) + (Phi * d) @ Phi.T)
+    for values in (FunctionValues(Phi, y[:n]), *FunctionValues.on_rows(Phi, y[:n, None])):
+        active = Active(values, d)
+        np.testing.assert_allclose(active.S, np.einsum("ij,ij->j", Phi, C_inv @ Phi), rtol=1e-9)
+        np.testing.assert_allclose(active.Q, Phi.T @ C_inv @ y[:n], rtol=1e-9, atol=1e-12)
+        assert active.rest == pytest.approx(y[:n] @ C_inv @ y[:n], rel=1e-12)
+        assert active.log_det == pytest.approx(-np.linalg.slogdet(C_inv)[1], rel=1e-12)
+
+
+def test_a_newcomer_takes_the_place_of_its_neighbour():
+    grid = np.linspace(-10, 10, 80)[:, None]
+    Phi = np.exp(-GAMMA * (grid - [[-6.0, 0.0, 0.4]]) ** 2)
+    Phi /= np.linalg.norm(Phi, axis=0)
+    target = Phi @ [2.0, 0.0, 2.0] + 0.05 * np.random.default_rng(0).normal(size=80)
+    noise, values = ProfiledNoise(80), FunctionValues(Phi, target)
+    start = Ascent(Active(values, np.array([1.0, 1.0, 0.0])), noise, 1e-6, 100)
+    start.settle()
+    least, steps = noise.value(start.active), start.n_steps
+    start.active.move(2, start.outlook_of_others().d[2])
+    start.settle(2, least)
+    np.testing.assert_array_equal(start.active.members, [0, 2])
+    assert noise.value(start.active) < least
+    assert start.n_steps - steps < 10
+    least = noise.value(start.active)
+    start.active.move(1, 1e-3)
+    start.settle(1, least)
+    assert 2 in start.active.members  # back is no better
+    assert noise.value(start.active) <= least
+
+
+def test_directions_lead_down():
+    rng = np.random.default_rng(0)
+    A, g = rng.normal(size=(6, 6)), rng.normal(size=6)
+    bowl = A @ A.T + np.eye(6)
+    np.testing.assert_allclose(descent_direction(g, bowl, np.eye(6)), -np.linalg.solve(bowl, g))
+    flat = np.ones((6, 6))
+    for expected in (bowl, flat, np.zeros((6, 6))):
+        assert g @ descent_direction(g, A + A.T, expected) < 0
+
+
 def test_more_functions_than_are_kept(monkeypatch):
     monkeypatch.setattr("skspectral.inference.candidates._ALL", 20)
     monkeypatch.setattr("skspectral.inference.candidates._FIRST", 15)
@@ -151,8 +212,9 @@ def test_more_functions_than_are_kept(monkeypatch):
     assert few.fit.converged
     assert few.functions.max() >= 15
     assert lines[-1].endswith("0 to join")
+    assert " at 80 functions" in lines[-1]  # all of them, however few the looks before were at
     outlook = ProfiledNoise(79).outlook(
-        few.active, *few.active.of_others(dictionary.columns(np.arange(80))[0]), few.active.rest, 0.0
+        few.active, *few.active.of_others(dictionary.columns(np.arange(80))[0]), few.active.rest, None
     )
     assert np.delete(outlook.gain, few.functions).max() < 0.31
 
@@ -306,6 +368,23 @@ def test_the_bound_is_below_the_evidence_of_one_function():
     exact = np.log(area * penalty / (2 * v)) - 40 * np.log(2 * np.pi * v) - 0.5 * best @ best / v
     assert choice.log_evidence <= exact + 1e-9
     assert choice.log_evidence == pytest.approx(exact, abs=0.5)
+
+
+def test_the_choice_is_the_best_of_the_whole_path():
+    from sklearn.linear_model import lasso_path
+
+    from skspectral.models.laplacian import _judged
+
+    Phi, target = K / np.linalg.norm(K, axis=0), y / np.sqrt(np.mean(y**2))
+    penalties = np.abs(Phi.T @ target).max() * np.geomspace(1.0, 1e-4, 60)
+    with pytest.warns(ConvergenceWarning):
+        path = lasso_path(np.asfortranarray(Phi), target, alphas=penalties / 80, tol=1e-5, max_iter=1000)[1]
+    choices = [_judged(Phi, target, p, theta, 80) for p, theta in zip(penalties, path.T, strict=True)]
+    best = max(choices, key=lambda choice: choice.log_evidence)
+    model = LaplacianProcessRegressor(gamma=GAMMA, fit_intercept=False, max_iter=1000).fit(X, y)
+    np.testing.assert_array_equal(model.support_, best.support)
+    # coordinate descent ends at a gap of 1e-5, which the two kinds of sweeps reach on different sides
+    assert model.noise_variance_ / np.mean(y**2) == pytest.approx(best.noise_var, rel=1e-3)
 
 
 @pytest.mark.parametrize("settings", [{"tuning": "cv"}, {"noise": "laplace"}, {"kernel": "sigmoid"}])

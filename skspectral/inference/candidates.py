@@ -1,8 +1,8 @@
 """Relevance vectors among more functions than are kept in memory.
 
 The evidence is maximised over a pool of functions. Then the columns of all others are made once, a block at
-a time; those that belong to the model join the pool, and so on until none does. The columns of n functions
-are made a few times, and memory is O(n) times the size of the pool.
+a time; those that belong to the model join the pool, with others that nearly do, and so on until none does.
+The columns of n functions are made a few times, and memory is O(n) times the size of the pool.
 """
 
 from dataclasses import dataclass
@@ -11,16 +11,17 @@ from functools import partial
 import numpy as np
 
 from ..linalg.active import Active, FunctionValues
+from ..support.threads import at_most
 from .sparse import Ascent, SparseFit, maximise
 
 __all__ = ["Expansion", "expand"]
 
 # Functions up to which all are in the pool; how many it starts with beyond; most that join at a time.
-_ALL, _FIRST, _JOIN = 1500, 600, 300
+_ALL, _FIRST, _JOIN = 1500, 600, 600
 # Functions whose columns are made at a time, and looks at all functions.
 _BLOCK, _LOOKS = 500, 20
-# Gain in -2 log evidence below which a function outside of the pool may stay there.
-_LITTLE = 0.3
+# Gain in -2 log evidence below which a function outside of the pool may stay there: in all, and for each row.
+_LITTLE, _LITTLE_PER_ROW = 0.3, 1e-4
 
 
 @dataclass(frozen=True)
@@ -89,15 +90,15 @@ def expand(dictionary, Y, noise, *, tol=1e-6, max_iter=10_000, report=None):
         return expansions
     ascend = partial(_rejoined, dictionary, Y, noise, tol, max_iter)
     for look in range(_LOOKS):
-        joining = _joining(dictionary, expansions, noise, tol)
+        joining, n_missing = _joining(dictionary, expansions, noise, tol)
         if report is not None:
             sizes = ", ".join(str(len(e.functions)) for e in expansions)
-            report(f"look {look + 1} at {total} functions: {sizes} active, {len(joining)} to join")
-        if not len(joining):
+            report(f"look {look + 1} at {total} functions: {sizes} active, {n_missing} to join")
+        if not n_missing:
             break
         expansions = ascend(expansions, joining, coarse=True)
     expansions = ascend(expansions, joining, coarse=False)
-    return [_unfinished(e) for e in expansions] if len(joining) else expansions
+    return [_unfinished(e) for e in expansions] if n_missing else expansions
 
 
 def _on_rows(Phi, lengths, pool, Y, fits):
@@ -111,18 +112,25 @@ def _on_rows(Phi, lengths, pool, Y, fits):
 
 
 def _joining(dictionary, expansions, noise, tol):
-    """Return the functions that belong to some model and are in none, those of the largest gain."""
-    gain = np.zeros(len(dictionary))
+    """Return functions to join the pool, and how many belong to a model and are in none.
+
+    Those of the largest gain come first. The most relevant of all others follow: they may belong to the
+    model soon, and are spared another look.
+    """
+    gain, relevance = np.zeros(len(dictionary)), np.zeros(len(dictionary))
+    little = max(_LITTLE, _LITTLE_PER_ROW * dictionary.X.shape[0])
     for start in range(0, len(dictionary), _BLOCK):
         chosen = np.arange(start, min(start + _BLOCK, len(dictionary)))
         K, _ = dictionary.columns(chosen)
         for e in expansions:
-            outlook = noise.outlook(e.active, *e.active.of_others(K), e.active.rest, 0.0)
-            belongs = (outlook.relevance > 1.0 + tol) & (outlook.gain > _LITTLE)
+            outlook = noise.outlook(e.active, *e.active.of_others(K), e.active.rest, None)
+            belongs = (outlook.relevance > 1.0 + tol) & (outlook.gain > little)
             gain[chosen] = np.maximum(gain[chosen], np.where(belongs, outlook.gain, 0.0))
+            relevance[chosen] = np.maximum(relevance[chosen], outlook.relevance)
     for e in expansions:
-        gain[e.functions] = 0.0
-    return np.argsort(-gain, kind="stable")[: min(_JOIN, np.count_nonzero(gain))]
+        gain[e.functions] = relevance[e.functions] = 0.0
+    n_missing = np.count_nonzero(gain)
+    return np.lexsort((-relevance, -gain))[: _JOIN if n_missing else 0], n_missing
 
 
 def _rejoined(dictionary, Y, noise, tol, max_iter, expansions, joining, *, coarse):
@@ -133,7 +141,8 @@ def _rejoined(dictionary, Y, noise, tol, max_iter, expansions, joining, *, coars
     for values, e in zip(FunctionValues.on_rows(Phi, Y), expansions, strict=True):
         d = np.zeros(len(pool))
         d[np.searchsorted(pool, e.functions)] = e.active.d
-        fits.append(Ascent(Active(values, d), noise, tol, max_iter, coarse=coarse).run())
+        with at_most(1):
+            fits.append(Ascent(Active(values, d), noise, tol, max_iter, coarse=coarse).run())
     return _on_rows(Phi, lengths, pool, Y, fits)
 
 

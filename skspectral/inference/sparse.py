@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..linalg.active import Active, descent_direction
+from ..support.threads import at_most
 
 __all__ = ["Ascent", "KnownNoise", "ProfiledNoise", "SparseFit", "maximise"]
 
@@ -35,13 +36,15 @@ _STARTS = (0.1, 0.01, 0.001)
 _ENTRY, _MOST, _MOST_IN_ALL = 1.0, 0.5, 200
 # Smallest y'C^-1 y relative to y'y: below it is rounding, and the data count as free of noise.
 _NOISE_FREE = 1e-12
-# Gain in -2 log evidence above which several functions enter between Newton's steps.
-_WORTHWHILE = 0.1
+# Gain in -2 log evidence above which several functions enter between Newton's steps: in all, for each row.
+_WORTHWHILE, _WORTHWHILE_PER_ROW = 0.1, 5e-5
 # Functions up to which every start is followed to its end.
 _FEW = 500
-# Newton: steps in a row, largest step in log d, halvings; gradient at which to stop, and coarsely.
-_NEWTON_STEPS, _LONGEST, _HALVINGS = 30, 2.0, 12
-_STATIONARY, _NEARLY_STATIONARY = 1e-10, 1e-3
+# Newton: largest step in log d, halvings; gradient at which to stop, and coarsely.
+_LONGEST, _HALVINGS = 2.0, 12
+_STATIONARY, _NEARLY_STATIONARY, _ROUGHLY_STATIONARY = 1e-10, 1e-3, 1e-2
+# Gradient above which functions do not leave yet: those beside them may be the ones to leave.
+_UNSETTLED = 0.5
 # Increase of -2 log evidence, relative to its size, that is rounding.
 _ROUNDING = 1e-13
 
@@ -58,11 +61,14 @@ class Outlook:
         How much lower -2 log evidence would be there.
     relevance : ndarray of shape (k,)
         Above 1 where the function belongs to the model.
+    worth : ndarray of shape (k,) or float
+        How much higher -2 log evidence would be without it.
     """
 
     d: np.ndarray
     gain: np.ndarray
     relevance: np.ndarray
+    worth: np.ndarray | float
 
 
 @dataclass(frozen=True)
@@ -76,13 +82,14 @@ class ProfiledNoise:
         return self.n * np.log(self._rest(active) / self.n) + active.log_det
 
     def outlook(self, active, s, q, rest, d):
-        """Return what functions would do that have s, q and rest without them, and d now."""
+        """Return what functions would do that have s, q and rest without them, and d now; None for 0."""
         e, safe = _explained(s, q)
         rest = np.maximum(rest, self._floor(active))
         e = np.minimum(e, rest - 0.5 * self._floor(active))
         u = np.maximum((self.n * e - rest) / (rest - e), 0.0)
-        gain = self._drop(u, e / rest) - self._drop(d * s, e / rest)
-        return Outlook(u / safe, gain, self.n * e / rest)
+        share = e / rest
+        worth = 0.0 if d is None else self._drop(d * s, share)
+        return Outlook(u / safe, self._drop(u, share) - worth, self.n * share, worth)
 
     def _drop(self, u, share):
         return (self.n - 1) * np.log1p(u) - self.n * np.log1p((1.0 - share) * u)
@@ -117,11 +124,12 @@ class KnownNoise:
         return active.rest / self.v + active.log_det
 
     def outlook(self, active, s, q, rest, d):
-        """Return what functions would do that have s and q without them, and d now."""
+        """Return what functions would do that have s and q without them, and d now; None for 0."""
         e, safe = _explained(s, q)
         e = e / self.v
         u = np.maximum(e - 1.0, 0.0)
-        return Outlook(u / safe, _drop_known(u, e) - _drop_known(d * s, e), e)
+        worth = 0.0 if d is None else _drop_known(d * s, e)
+        return Outlook(u / safe, _drop_known(u, e) - worth, e, worth)
 
     def slope(self, active):
         """Return the factor of Q^2 in d value/dd = S - factor Q^2."""
@@ -134,6 +142,11 @@ class KnownNoise:
     def variance(self, active):
         """Return the noise variance."""
         return self.v
+
+
+def _rows(noise, values):
+    """Return the number of rows, which coordinates of the functions need not have."""
+    return getattr(noise, "n", len(values.y))
 
 
 def _explained(s, q):
@@ -188,19 +201,20 @@ class Ascent:
     trace : list or None
         Collects `noise.value` after every step.
     coarse : bool
-        Whether to stop near the maximum, where no function gains more than about 0.1.
+        Whether to stop near the maximum, where no function gains more than 0.1 (or 0.00005 for each row).
     """
 
     def __init__(self, active, noise, tol, max_iter, trace=None, coarse=False):
         self.active, self.noise, self.tol, self.max_iter = active, noise, tol, max_iter
         self.n_steps, self.trace = 0, trace
-        self.least, self.stationary = (_WORTHWHILE, _NEARLY_STATIONARY) if coarse else (0.0, _STATIONARY)
+        self.worthwhile = max(_WORTHWHILE, _WORTHWHILE_PER_ROW * _rows(noise, active.values))
+        self.least, self.stationary = (self.worthwhile, _NEARLY_STATIONARY) if coarse else (0.0, _STATIONARY)
 
     def outlook_of_others(self):
         """Return what functions would do that are not active, and nothing for those that are."""
         active = self.active
         outside = np.where(active.d > 0, 0.0, active.S)
-        return self.noise.outlook(active, outside, active.Q, active.rest, 0.0)
+        return self.noise.outlook(active, outside, active.Q, active.rest, None)
 
     def outlook_of_members(self):
         """Return what active functions would do."""
@@ -228,22 +242,26 @@ class Ascent:
     def remove(self):
         """Let active functions go that the model is better without; return whether there were any.
 
-        All of them at once if the evidence agrees, else the one of the largest gain.
+        All of them at once if the evidence agrees, else half of them, those of the largest gains, and so on.
         """
         outlook = self.outlook_of_members()
-        leave = outlook.d == 0
-        first = self.active.members[np.argmax(np.where(leave, outlook.gain, -np.inf))] if leave.any() else []
-        return self._removed(self.active.members[leave]) or self._removed(first)
+        count = np.count_nonzero(outlook.d == 0)
+        order = self.active.members[
+            np.argsort(np.where(outlook.d == 0, -outlook.gain, np.inf), kind="stable")
+        ]
+        while count and not self._removed(order[:count]):
+            count //= 2
+        return count > 0
 
     def _removed(self, leave):
         """Return whether the model is no worse without some functions, which then are gone."""
-        before, value = self.active.d.copy(), self.noise.value(self.active)
+        before, value = self.active.d[leave], self.noise.value(self.active)
         self._set(leave, 0.0)
-        better = np.size(leave) > 0 and self.noise.value(self.active) <= value
+        better = self.noise.value(self.active) <= value
         if better:
             self._count()
         else:
-            self._set(leave, before[leave])
+            self._set(leave, before)
         return better
 
     def gradient(self):
@@ -252,36 +270,50 @@ class Ascent:
         d, q = active.d[active.members], active.Q_members
         return 1.0 - active.undetermined - self.noise.slope(active) * d * q**2
 
-    def is_stationary(self):
-        """Return whether Newton's steps have nothing left to do."""
-        return np.abs(self.gradient()).max(initial=0.0) < self.stationary
+    def settle(self, newcomer=None, least=np.inf):
+        """Maximise over the prior variances of active functions, all others out of sight.
 
-    def _is_done(self):
-        """Return whether another round of Newton's steps would change nothing."""
-        return self.is_stationary() or not self._newton_step()
-
-    def settle(self):
-        """Maximise over the prior variances of active functions, all others out of sight."""
+        A newcomer may take the place of another function, if -2 log evidence is below `least` then.
+        """
         here, a = self.active, self.active.members
+        if not len(a):
+            return
         self.active = Active(here.values.among(a), here.d[a])
-        self.newton()
-        while self.remove():
-            self.newton()
+        if newcomer is not None:
+            self._replace(int(np.flatnonzero(a == newcomer)[0]), least)
+        while self.n_steps < self.max_iter and self._step():
+            pass
         here.d[a] = self.active.d
         self.active = here
         here.refresh()
 
-    def newton(self):
-        """Improve all prior variances of active functions jointly."""
-        for _ in range(_NEWTON_STEPS):
-            if self.n_steps >= self.max_iter or self.is_stationary() or not self._newton_step():
-                break
+    def _step(self):
+        """Let functions go or take a Newton step; return whether there was anything to do."""
+        largest = np.abs(self.gradient()).max(initial=0.0)
+        if largest < _UNSETTLED and self.remove():
+            return True
+        return (largest > self.stationary and self._newton_step()) or self.remove()
+
+    def _replace(self, j, least):
+        """Let j take the place of the function that is most like it, if that is better than `least`.
+
+        For neighbours this is one step; Newton's steps would be many, and short, along the narrow valley in
+        which one prior variance grows as the other one shrinks.
+        """
+        before, i = self.active.d.copy(), self.active.values.most_alike(j)
+        if i is not None:
+            self._set([i, j], [0.0, before[i]])
+            k = int(np.searchsorted(self.active.members, j))
+            self._set(j, self.outlook_of_members().d[k])
+            if not self.noise.value(self.active) < least:
+                self._set(slice(None), before)
+        self._count()
 
     def _newton_step(self):
         """Take one step; return whether it led anywhere."""
         a, before = self.active.members, self.active.d.copy()
         gradient, value = self.gradient(), self.noise.value(self.active)
-        step = descent_direction(gradient, self._curvature(gradient))
+        step = descent_direction(gradient, self._curvature(gradient), self.active.among_members() ** 2)
         step *= min(1.0, _LONGEST / np.abs(step).max(initial=_LONGEST))
         for k in range(_HALVINGS):
             self._set(a, before[a] * np.exp(0.5**k * step))
@@ -316,18 +348,29 @@ class Ascent:
 
     def run(self):
         """Climb until every function is where it belongs; return a `SparseFit`."""
-        converged = False
-        while self.n_steps < self.max_iter:
-            self.settle()
-            missing = self._most_missing()
-            if missing is not None:
-                self.add(_WORTHWHILE)
-                self._add_if_relevant(missing)
-            elif self._is_done():
+        converged, final, self.stationary = False, self.stationary, _ROUGHLY_STATIONARY
+        self.settle()
+        while self.n_steps < self.max_iter and not converged:
+            j = self._most_missing()
+            if j is not None:
+                self._take_in(j)
+            elif self.stationary > final:
+                self.stationary = final
+                self.settle()
+            else:
                 converged = True
-                break
         value, noise_var = self.noise.value(self.active), self.noise.variance(self.active)
         return SparseFit(self.active, float(value), float(noise_var), self.n_steps, converged)
+
+    def _take_in(self, j):
+        """Let functions enter that are worthwhile, or j if none is."""
+        least, steps = self.noise.value(self.active), self.n_steps
+        self.add(self.worthwhile)
+        if self.n_steps > steps:
+            self.settle()
+        else:
+            self.active.move(j, self.outlook_of_others().d[j])
+            self.settle(j, least)
 
     def _most_missing(self):
         """Return the function that belongs to the model most of all that are not in it, or None."""
@@ -340,11 +383,6 @@ class Ascent:
         outlook = self.outlook_of_others()
         belongs = (outlook.relevance > 1.0 + self.tol) & (outlook.gain > self.least)
         return np.where(belongs, outlook.relevance - 1.0, 0.0)
-
-    def _add_if_relevant(self, j):
-        """Take in a function that still belongs after others came."""
-        if self._missing()[j] > 0:
-            self._move(j, self.outlook_of_others().d[j])
 
 
 def maximise(values, noise, *, tol=1e-6, max_iter=10_000, trace=None, coarse=False):
@@ -365,6 +403,11 @@ def maximise(values, noise, *, tol=1e-6, max_iter=10_000, trace=None, coarse=Fal
     -------
     SparseFit
     """
+    with at_most(1):  # many small matrices, numpy's and scipy's in turn
+        return _best_of_starts(values, noise, tol, max_iter, trace, coarse)
+
+
+def _best_of_starts(values, noise, tol, max_iter, trace, coarse):
     tries = [_from_overfull(values, noise, level, tol, max_iter) for level in _STARTS]
     best, steps = min(tries, key=lambda pair: pair[0].value)
     if coarse:
@@ -379,7 +422,7 @@ def maximise(values, noise, *, tol=1e-6, max_iter=10_000, trace=None, coarse=Fal
 
 def _from_overfull(values, noise, level, tol, max_iter):
     """Return where an ascent ends that starts with too many functions, coarse for many, and its trace."""
-    active, n, steps = Active(values, np.zeros(len(values))), getattr(noise, "n", len(values.y)), []
+    active, n, steps = Active(values, np.zeros(len(values))), _rows(noise, values), []
     if values.yy > 0:
         overfull = Ascent(active, KnownNoise(level * values.yy / n), tol, max_iter)
         overfull.add(_ENTRY, min(_MOST * n, _MOST_IN_ALL))

@@ -12,6 +12,7 @@ import numpy as np
 from ..linalg.active import Active, FunctionValues
 from ..linalg.curved import FactorPrior
 from ..linalg.rows import Rows
+from ..support.threads import at_most
 from .approximate import laplace
 from .sparse import Ascent, KnownNoise
 
@@ -119,7 +120,8 @@ def _next(K, v, fit, has_constant, tol):
     y = rows.sqrt_weight[:, 0] * z
     y = y - rows.Q @ (rows.Q.T @ y)
     ascent = Ascent(Active(FunctionValues(Phi, y), v * lengths**2), KnownNoise(), tol, 10 * len(z))
-    d = ascent.run().active.d
+    with at_most(1):
+        d = ascent.run().active.d
     return np.divide(d, lengths**2, out=np.zeros_like(d), where=d > 0)
 
 

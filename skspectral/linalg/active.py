@@ -1,15 +1,23 @@
 """What a few functions, each with a prior variance of its own, leave for all the others to explain."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from scipy.linalg import eigh, qr, solve_triangular
+from scipy.linalg import qr
+from scipy.linalg.lapack import dgeqrf, dorgqr, dposv, dtrtri
 
 __all__ = ["Active", "FunctionValues", "descent_direction"]
 
 # Share of phi'phi below which a function is taken for a combination of the active ones.
 _DEPENDENT = 1e-10
-# Smallest curvature that a Newton step believes, relative to the largest.
+# Dimensions that all columns may have, at first; random combinations of columns to check it; what is left of
+# these then, and what more dimensions may remove.
+_FEW, _CHECKS, _NEGLIGIBLE, _HOPEFUL = 64, 4, 1e-14, 1e-7
+# Columns that LAPACK treats at a time.
+_BLOCK = 64
+_TINY = np.finfo(np.float64).tiny
+# What is added to the expected curvature of functions alike.
 _FLATTEST = 1e-10
 
 
@@ -35,19 +43,29 @@ class FunctionValues:
     def on_rows(cls, Phi, Y):
         """Return the functions with each column of Y (n, m), on fewer than n coordinates where that is so."""
         n, k = Phi.shape
-        if n <= 2 * k:
-            return [cls(Phi, y) for y in Y.T]
-        Q, R = qr(Phi, mode="economic", check_finite=False)
-        left = Y - Q @ (Q.T @ Y)
-        return [cls(R, Q.T @ y, float(r @ r)) for y, r in zip(Y.T, left.T, strict=True)]
+        if n > 2 * k:
+            R, coordinates, outside = _triangular(Phi, Y)
+        else:
+            Q = _span_of_few(Phi)
+            if Q is None:
+                return [cls(Phi, y) for y in Y.T]
+            R, coordinates = Q.T @ Phi, Q.T @ Y
+            outside = np.sum((Y - Q @ coordinates) ** 2, axis=0)
+        return [cls(R, y, float(r)) for y, r in zip(coordinates.T, outside, strict=True)]
 
-    @property
+    @cached_property
     def yy(self):
         """Squared length of the target."""
         return float(self.y @ self.y) + self.outside
 
     def __len__(self):
         return self.Phi.shape[1]
+
+    def most_alike(self, j):
+        """Return the other function whose column is nearest to that of j or its opposite, or None."""
+        alike = np.abs(self.Phi[:, j] @ self.Phi)
+        alike[j] = -1.0
+        return int(np.argmax(alike)) if len(alike) > 1 else None
 
     def among(self, a):
         """Return the functions a alone."""
@@ -104,45 +122,57 @@ class Active:
 
     def refresh(self):
         """Compute everything from d."""
-        self.members = np.flatnonzero(self.d)
-        a, n = self.members, len(self.values.y)
-        root = np.sqrt(self.d[a])
-        augmented = np.vstack([self.values.Phi[:, a] * root, np.eye(len(a))])
-        Q, R = qr(augmented, mode="economic", check_finite=False)
-        self._Q1 = Q[:n]
-        self._Q2 = solve_triangular(R, np.eye(len(a)), check_finite=False)
-        self.log_det = 2.0 * np.log(np.abs(np.diag(R))).sum()
-        self._watched = None
-        self._settle()
+        self.members = a = np.flatnonzero(self.d)
+        M = len(a)
+        factor, tau = _reflectors(self._augmented(a))
+        self._Q2 = np.triu(dtrtri(factor[:M, :M])[0]) if M else np.zeros((0, 0))
+        self.log_det = 2.0 * np.log(np.abs(factor.diagonal()[:M])).sum()
+        self._reflectors, self._on_rows, self._watched = (factor, tau), None, None
+        self._settle(factor[:M, M], factor[M, M] ** 2)
 
-    def _settle(self):
-        """Compute what is known of the active functions and the target."""
-        d, y = self.d[self.members], self.values.y
-        w = self._Q1.T @ y
-        left = y - self._Q1 @ w
-        self._left = left
-        self.rest = left @ left + np.sum((self._Q2 @ w) ** 2) + self.values.outside
+    def _augmented(self, a):
+        """Return [Phi D^1/2, y; I, 0]: the last column of its R is Q_1'y above the root of y'C^-1 y."""
+        n, M = len(self.values.y), len(a)
+        columns = np.zeros((n + M, M + 1), order="F")
+        np.multiply(self.values.Phi[:, a], np.sqrt(self.d[a]), out=columns[:n, :M])
+        columns[:n, M] = self.values.y
+        columns[n + np.arange(M), np.arange(M)] = 1.0
+        return columns
+
+    def _settle(self, w, rest):
+        """Compute what is known of the active functions, given w = Q_1'y and y'C^-1 y."""
+        d = self.d[self.members]
+        self._w, self.rest, self._among = w, rest + self.values.outside, None
         self.undetermined = np.einsum("ij,ij->i", self._Q2, self._Q2)
         self.S_members = (1.0 - self.undetermined) / d
         self.Q_members = self._Q2 @ w / np.sqrt(d)
 
+    def _rows(self):
+        """Return Q_1 and C^-1 y, which only other functions ask for."""
+        if self._on_rows is None:
+            n, M = len(self.values.y), len(self.members)
+            factor, tau = self._reflectors
+            Q1 = dorgqr(factor[:, :M], tau[:M], lwork=_BLOCK * M)[0][:n] if M else np.zeros((n, 0))
+            self._on_rows = Q1, self.values.y - Q1 @ self._w
+        return self._on_rows
+
     def _watch(self):
+        """Return S and Q of all functions, with what rounding left of S."""
         if self._watched is None:
-            Phi = self.values.Phi
-            T = self._Q1.T @ Phi
-            self._watched = np.einsum("ij,ij->j", Phi, Phi) - np.einsum("ij,ij->j", T, T)
+            Q1, left = self._rows()
+            self._watched = _outside(Q1, self.values.Phi), left @ self.values.Phi
         return self._watched
 
     @property
     def S(self):
         """phi_i'C^-1 phi_i, 0 where the active functions span function i."""
-        S = self._watch()
+        S = self._watch()[0]
         return np.where(S < _DEPENDENT, 0.0, S)
 
     @property
     def Q(self):
         """phi_i'C^-1 y."""
-        return self._left @ self.values.Phi
+        return self._watch()[1]
 
     def move(self, j, d_new):
         """Change the prior variance of one function."""
@@ -155,36 +185,44 @@ class Active:
 
     def _append(self, j):
         """Take in function j: a new last column of Q_1 and Q_2."""
-        S, phi, root = self._watch(), self.values.Phi[:, j], np.sqrt(self.d[j])
-        t = self._Q1.T @ phi
-        new = root * (phi - self._Q1 @ t)
-        lower = -root * (self._Q2 @ t)
-        t = self._Q1.T @ new + self._Q2.T @ lower  # twice: what rounding left of the others
-        new, lower = new - self._Q1 @ t, lower - self._Q2 @ t
-        pivot = np.sqrt(new @ new + lower @ lower + 1.0)
-        self._Q1 = np.column_stack([self._Q1, new / pivot])
-        M = len(self.members)
+        (S, Q), (Q1, left), M = self._watch(), self._rows(), len(self.members)
+        new, lower, pivot = self._new_column(self.values.Phi[:, j], np.sqrt(self.d[j]))
+        w, t = new @ self.values.y, new @ self.values.Phi
         Q2 = np.zeros((M + 1, M + 1))
-        Q2[:M, :M], Q2[:M, M], Q2[M, M] = self._Q2, lower / pivot, 1.0 / pivot
-        self._Q2 = Q2
+        Q2[:M, :M], Q2[:M, M], Q2[M, M] = self._Q2, lower, 1.0 / pivot
+        self._Q2, self._on_rows = Q2, (np.column_stack([Q1, new]), left - w * new)
+        self._watched = S - t**2, Q - w * t
         self.members = np.append(self.members, j)
         self.log_det += 2.0 * np.log(pivot)
-        self._watched = S - ((new / pivot) @ self.values.Phi) ** 2
-        self._settle()
+        self._settle_appended(np.append(self._w, w))
+
+    def _new_column(self, phi, root):
+        """Return the new column, its upper and lower part, and the new diagonal entry of R."""
+        Q1, Q2 = self._rows()[0], self._Q2
+        t = Q1.T @ phi
+        new, lower = root * (phi - Q1 @ t), -root * (Q2 @ t)
+        t = Q1.T @ new + Q2.T @ lower  # twice: what rounding left of the others
+        new, lower = new - Q1 @ t, lower - Q2 @ t
+        pivot = np.sqrt(new @ new + lower @ lower + 1.0)
+        return new / pivot, lower / pivot, pivot
+
+    def _settle_appended(self, w):
+        left, lower = self._on_rows[1], self._Q2 @ w
+        self._settle(w, left @ left + lower @ lower)
 
     def of_others(self, Phi):
         """Return phi'C^-1 phi and phi'C^-1 y of other functions (n, k), 0 where the active ones span them."""
-        T = self._Q1.T @ Phi
-        S = np.einsum("ij,ij->j", Phi, Phi) - np.einsum("ij,ij->j", T, T)
-        return np.where(S < _DEPENDENT, 0.0, S), self._left @ Phi
+        Q1, left = self._rows()
+        S = _outside(Q1, Phi)
+        return np.where(S < _DEPENDENT, 0.0, S), left @ Phi
 
     def with_function(self, Phi, here, values):
         """Return phi'C^-1 phi of other functions (n, k), and what the active ones leave of each at a point.
 
         `here` (k, M) and `values` (k,) are the active and the other function at these points.
         """
-        T = self._Q1.T @ Phi
-        S = np.maximum(np.einsum("ij,ij->j", Phi, Phi) - np.einsum("ij,ij->j", T, T), 0.0)
+        Q1, _ = self._rows()
+        T, S = Q1.T @ Phi, np.maximum(_outside(Q1, Phi), 0.0)
         explained = np.sqrt(self.d[self.members])[:, None] * (self._Q2 @ T)
         return S, values - np.einsum("kj,jk->k", here, explained)
 
@@ -195,7 +233,9 @@ class Active:
 
     def among_members(self):
         """Return d_i^1/2 phi_i'C^-1 phi_j d_j^1/2 for all active i and j, (M, M)."""
-        return np.eye(len(self.members)) - self._Q2 @ self._Q2.T
+        if self._among is None:
+            self._among = np.eye(len(self.members)) - self._Q2 @ self._Q2.T
+        return self._among
 
     def coefficients(self):
         """Return the posterior means of the coefficients of the active functions."""
@@ -206,9 +246,54 @@ class Active:
         return np.sqrt(self.d[self.members])[:, None] * self._Q2
 
 
-def descent_direction(gradient, H):
-    """Return the Newton direction -|H|^-1 gradient: negative curvature counts by its size."""
-    w, U = eigh(H, check_finite=False)
-    size = np.abs(w)
-    size = np.maximum(size, _FLATTEST * size.max(initial=1.0))
-    return -U @ (U.T @ gradient / size)
+def _reflectors(A):
+    """Return the QR decomposition of A (Fortran order, overwritten) as LAPACK keeps it."""
+    return dgeqrf(A, lwork=_BLOCK * A.shape[1], overwrite_a=1)[
+        :2
+    ]  # its default is room for small blocks only
+
+
+def _triangular(Phi, Y):
+    """Return columns and targets in a basis in which the columns are triangular, and |y|^2 outside of it."""
+    k = Phi.shape[1]
+    factor, _ = _reflectors(np.asfortranarray(np.hstack([Phi, Y])))
+    return np.triu(factor[:k, :k]), factor[:k, k:], np.sum(np.triu(factor[k:, k:]) ** 2, axis=0)
+
+
+def _span_of_few(Phi):
+    """Return an orthonormal basis of all columns (n, k), r of them for r <= n/4; None if that is not enough.
+
+    The columns of smooth functions have few dimensions, to rounding. Random combinations of all of them span
+    these, and others show it: what is left of them is hardly ever smaller than what is left of a column.
+    """
+    n, k = Phi.shape
+    size, random = _FEW, np.random.default_rng(0)
+    while size <= min(n, k) // 4:
+        mixed = Phi @ random.normal(size=(k, size + _CHECKS))
+        Q, check = qr(mixed[:, :size], mode="economic", check_finite=False)[0], mixed[:, size:]
+        left = check - Q @ (Q.T @ check)
+        left -= Q @ (Q.T @ left)
+        share = np.linalg.norm(left) / max(np.linalg.norm(check), _TINY)
+        if share <= _NEGLIGIBLE:
+            return Q
+        size = 2 * size if share < _HOPEFUL else n
+    return None
+
+
+def _outside(Q1, Phi):
+    """Return phi'phi - |Q_1'phi|^2 of each column."""
+    T = Q1.T @ Phi
+    return np.einsum("ij,ij->j", Phi, Phi) - np.einsum("ij,ij->j", T, T)
+
+
+def descent_direction(gradient, H, expected):
+    """Return the Newton direction -H^-1 gradient, with `expected` and |gradient| in place of H if need be.
+
+    `expected` is the mean of H over targets of the model, which is never negative. It is needed where H has
+    negative curvature; with |gradient| on its diagonal no single entry of the step is much longer than 1.
+    """
+    for curvature in (H, expected + np.diag(np.abs(gradient) + _FLATTEST)):
+        _, direction, info = dposv(curvature, -gradient)
+        if info == 0:
+            return direction
+    return -gradient

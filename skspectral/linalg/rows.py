@@ -134,9 +134,9 @@ class Rows:
         largest = np.abs(K).max(axis=0, initial=0.0)
         K /= np.where(largest > 0, largest, 1.0)  # squares neither overflow nor vanish
         before = np.sqrt(np.einsum("ij,ij->j", K, K))
-        for _ in range(2):
+        for _ in range(2 if self.n_mean else 0):
             K -= self.Q @ (self.Q.T @ K)
-        length = np.sqrt(np.einsum("ij,ij->j", K, K))
+        length = np.sqrt(np.einsum("ij,ij->j", K, K)) if self.n_mean else before
         kept = length > _VANISHED * before
         K *= np.where(kept, 1.0 / np.where(kept, length, 1.0), 0.0)
         return K, np.where(kept, length * largest, 0.0)
