@@ -43,7 +43,7 @@ def main(argv=None):
         record = {"environment": harness.environment(options.threads), "fast": options.fast}
         some = problems(options.fast, folder and Path(folder))
         record["cases"] = [run(peers, options.repeats or REPEATS, *problem) for problem in some]
-    report(record["cases"])
+    record["rows"] = report(record["cases"])
     harness.save("sparse", record, draw(record["cases"]))
 
 
@@ -150,7 +150,7 @@ PEERS = {"skspectral": ours, "ARDRegression": ard, "fastrvm": fastrvm, "sklearn-
 
 
 def report(cases):
-    """Print the table and the goals."""
+    """Print the tables; return the rows of the last one."""
     header = ["problem", "fit", "log evidence", "functions", "RMSE", "seconds"]
     rows = [
         [
@@ -165,21 +165,24 @@ def report(cases):
         for peer, r in c["results"].items()
     ]
     harness.print_table("Relevance vectors", header, rows)
-    for c in cases:
-        mine = c["results"]["skspectral"]
-        others = [r for peer, r in c["results"].items() if peer != "skspectral"]
-        behind = max(r["log_evidence"] for r in others) - mine["log_evidence"]
-        error = mine["rmse"] / min(r["rmse"] for r in others)
-        print(
-            f"{c['name']}: evidence behind the best by {behind:.2f}, {harness.verdict(behind, 0.0)}; ", end=""
-        )
-        print(f"RMSE {error:.3f} of the best, {harness.verdict(error, RMSE_GOAL)}", end="")
-        for peer in sorted(SPEED_GOALS.keys() & c["results"].keys()):
-            speed = c["results"][peer]["seconds"] / mine["seconds"]
-            print(
-                f"; {speed:.2f} times {peer}'s speed, {harness.verdict(-speed, -SPEED_GOALS[peer])}", end=""
-            )
-        print()
+    entries = [entry for case in cases for entry in entries_of(case["name"], case["results"])]
+    harness.print_entries("Beside the best of the others", entries)
+    return entries
+
+
+def entries_of(name, results):
+    """Return how ours compares: evidence, error and time."""
+    mine, others = results["skspectral"], [r for peer, r in results.items() if peer != "skspectral"]
+    ahead = mine["log_evidence"] - max(r["log_evidence"] for r in others)
+    error = mine["rmse"] / min(r["rmse"] for r in others)
+    entries = [
+        harness.entry(name, "log evidence - best peer's", ahead, 0.0, unit=""),
+        harness.entry(name, "test error / best peer's", error, RMSE_GOAL, at_least=False),
+    ]
+    for peer in sorted(SPEED_GOALS.keys() & results.keys()):
+        speed = results[peer]["seconds"] / mine["seconds"]
+        entries.append(harness.entry(name, f"time of {peer} / ours", speed, SPEED_GOALS[peer]))
+    return entries
 
 
 def draw(cases):

@@ -300,16 +300,8 @@ def invert(spread):
 
 def report(run, title="Speed"):
     """Print the table."""
-    rows = []
-    for entry in run.rows:
-        goal = "" if entry["goal"] is None else f"{'>=' if entry['at_least'] else '<='} {entry['goal']:g}"
-        spread = "" if entry["spread"] is None else f"{entry['spread'][0]:.3g} to {entry['spread'][1]:.3g}"
-        met = {None: "", True: "met", False: "not met"}[entry["met"]]
-        value = f"{entry['value']:.3g}{entry['unit']}"
-        rows.append([entry["row"], entry["what"], value, spread, goal, met])
     note = " (smoke run: no measurement)" if run.fast else ""
-    header = ["row", "what", "value", "quartiles", "goal", "verdict"]
-    harness.print_table(f"{title} at n = {run.sizes['n']}{note}", header, rows)
+    harness.print_entries(f"{title} at n = {run.sizes['n']}{note}", run.rows)
 
 
 def draw(growth):

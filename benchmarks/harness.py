@@ -27,6 +27,7 @@ __all__ = [
     "one_cholesky",
     "parse_arguments",
     "pinned",
+    "print_entries",
     "print_table",
     "save",
     "time_in_turn",
@@ -214,6 +215,19 @@ def print_table(title, header, rows):
     for row in (header, ["-" * width for width in widths], *rows):
         cells = [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
         print("  ".join(cells))
+
+
+def print_entries(title, entries):
+    """Print numbers with their goals, see `entry`."""
+    rows = []
+    for each in entries:
+        goal = "" if each["goal"] is None else f"{'>=' if each['at_least'] else '<='} {each['goal']:g}"
+        spread = "" if each["spread"] is None else f"{each['spread'][0]:.3g} to {each['spread'][1]:.3g}"
+        met = {None: "", True: "met", False: "not met"}[each["met"]]
+        rows.append(
+            [each["row"], each["what"], f"{each['value']:.3g} {each['unit']}".rstrip(), spread, goal, met]
+        )
+    print_table(title, ["row", "what", "value", "quartiles", "goal", "verdict"], rows)
 
 
 def save(name, record, figure):
