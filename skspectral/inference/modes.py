@@ -22,7 +22,8 @@ from ..support.exceptions import IndefiniteKernelError
 
 __all__ = ["Mode", "find_mode"]
 
-# Decrement (twice what a step promises) at which the mode is found, and at which steps need no search.
+# Decrement (twice what a step promises) of another step at which the mode is found, and at which steps need
+# no search.
 _FOUND, _NEAR = 1e-20, 1e-5
 # Decrement below which the exact curvature is used where log p is not concave.
 _NEAR_ENOUGH_TO_BE_CONCAVE = 1.0
@@ -100,8 +101,9 @@ def find_mode(prior, observations, *, has_constant=True, start=None, max_iter=10
         moved = problem.moved(mode, step)
         if moved is None:
             break
+        reduction = min(1.0, step.decrement / last) if n_iter else 1.0  # the next step's, at the worst
         n_iter, last, mode = n_iter + 1, step.decrement, moved
-        if last <= _FOUND * max(1.0, abs(mode.psi)):
+        if reduction * last <= _FOUND * max(1.0, abs(mode.psi)):
             break
     return replace(mode, n_iter=n_iter, n_factorisations=n_factorisations, is_found=last <= _NEAR)
 

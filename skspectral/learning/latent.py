@@ -25,8 +25,10 @@ _MANY = 500
 # likelihoods, whose own parameters are learned too. Each level has this fraction of the next one's rows.
 _COARSEST_OF_CLASSES, _EACH_VARIABLE, _EACH_CLASS, _COARSEST, _FRACTION = 40, 15, 10, 150, 0.25
 # Distance of a variable from its start, in log units, at which it has no effect that could be seen, and to
-# which it is brought back for more rows: these may see an effect of an input that few rows do not.
-_OUT_OF_SIGHT, _IN_SIGHT = np.log([20.0, 3.0])
+# which it is brought back for more rows, from many and from few: more rows may see an effect of an input that
+# few rows do not.
+_OUT_OF_SIGHT, _IN_SIGHT, _IN_SIGHT_OF_FEW = np.log([20.0, 20.0, 3.0])
+_FEW = 150
 
 
 @dataclass(frozen=True)
@@ -218,21 +220,19 @@ def _found(explorer, coarser, start, n_rows, n_before):
     """Return the best ends of a level: by exploring, or from those of a coarser level."""
     if coarser is None:
         return explorer.explore([start], _COARSE_TOLERANCE)
-    starts = [
-        (_in_sight(end.x, start, explorer.objective.task), end.curvature * (n_rows / n_before))
-        for end in coarser
-    ]
+    task, sight = explorer.objective.task, _IN_SIGHT_OF_FEW if n_before < _FEW else _IN_SIGHT
+    starts = [(_in_sight(end.x, start, sight, task), end.curvature * (n_rows / n_before)) for end in coarser]
     return explorer.compare(starts, _COARSE_TOLERANCE)
 
 
-def _in_sight(x, start, task):
+def _in_sight(x, start, sight, task):
     """Return x with variables brought back that have no effect where they are: a large variance has one."""
     way = x - start
     gone = np.abs(way) > _OUT_OF_SIGHT
     first = int(task.learns_signal)
     is_of_kernel = np.zeros(len(x), dtype=bool)
     is_of_kernel[first : len(x) - len(task.likelihood.names)] = True
-    return np.where(gone & (is_of_kernel | (way < 0)), start + np.sign(way) * _IN_SIGHT, x)
+    return np.where(gone & (is_of_kernel | (way < 0)), start + np.sign(way) * sight, x)
 
 
 def _tolerance(task):
