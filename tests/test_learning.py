@@ -233,6 +233,18 @@ def test_levels_of_rows_end_at_the_same_optimum(monkeypatch):
     assert np.allclose(levelled.kernel_.theta, plain.kernel_.theta, atol=1e-2)
 
 
+def test_steps_on_very_many_rows_end_within_the_uncertainty_of_the_parameters(monkeypatch):
+    X, y = smooth(n=640, p=2)
+    monkeypatch.setattr(learning, "_TOLERANCE", 1e-3)  # that of many rows, which very many are compared with
+    whole = SpectralGPRegressor(RBF([1.0, 1.0]), method="exact").fit(X, y)
+    monkeypatch.setattr(learning, "_VERY_MANY", 100)
+    monkeypatch.setattr(learning, "SMALLEST_N", 100)
+    shorter = SpectralGPRegressor(RBF([1.0, 1.0]), method="exact").fit(X, y)
+    assert shorter.n_decompositions_ < whole.n_decompositions_
+    lost = whole.log_marginal_likelihood_value_ - shorter.log_marginal_likelihood_value_
+    assert lost < 2 * learning._TOLERANCE_OF_BOUNDS
+
+
 def test_kernel_none_starts_from_the_data_and_follows_its_units():
     X, Y = data(n=50)
     gp = SpectralGPRegressor().fit(X, Y[:, 0])

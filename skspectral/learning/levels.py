@@ -30,8 +30,11 @@ _COARSEST, _COARSEST_EACH = 150, 15
 _ROWS_PER_MEAN_FUNCTION = 5
 # Decrease of -2 log density that is not worth another step: on all rows, where they are few, and otherwise.
 _TOLERANCE, _COARSE_TOLERANCE = 1e-9, 1e-3
-# The same where what is maximised is a lower bound, for each parameter. -2 log density falls by about 1 for
-# each parameter within its own uncertainty: a step that brings a two-hundredth of that is not worth its time.
+# Rows of which a step takes ten seconds and more.
+_VERY_MANY = 5000
+# The same of very many rows, and where what is maximised is a lower bound, for each parameter. -2 log density
+# falls by about 1 for each parameter within its own uncertainty: a step that brings a two-hundredth of that
+# is not worth its time.
 _TOLERANCE_OF_BOUNDS, _COARSE_TOLERANCE_OF_BOUNDS = 0.005, 0.1
 # Steps of such a descent: with the first landmarks, and with those chosen anew. On all rows that keeps it
 # below 30 evaluations.
@@ -246,7 +249,7 @@ def _found(explorer, coarser, theta, is_last):
     else:
         growth = n_rows / coarser.n_rows
         starts = [(end.x, end.curvature * growth) for end in coarser.ends]
-        ends = explorer.compare(starts, _COARSE_TOLERANCE)
+        ends = explorer.compare(starts, _coarse_tolerance(objective.task))
     if is_last and np.array_equal(theta, objective.task.kernel.theta):
         ends = _with_user_path(explorer, ends, may_hop=coarser is None)
     return _Found(ends, n_rows)
@@ -301,7 +304,12 @@ def _beside(variables, theta):
 def _tolerance(task):
     """Return a decrease that is not worth another step, where steps are expensive or factors approximate."""
     is_rough = len(task) >= SMALLEST_N or task.plan.forces_factors
-    return _COARSE_TOLERANCE if is_rough else _TOLERANCE
+    return _coarse_tolerance(task) if is_rough else _TOLERANCE
+
+
+def _coarse_tolerance(task):
+    """Return a decrease that is not worth another step on the way: more where a step takes many seconds."""
+    return _TOLERANCE_OF_BOUNDS * task.kernel.n_dims if len(task) > _VERY_MANY else _COARSE_TOLERANCE
 
 
 def _globally(objective, descent):

@@ -239,8 +239,10 @@ class ResolventObjective:
         resolvent = Resolvent.from_gram(values.K.matrix(len(rows)), rows, g)
         *terms, dual = resolvent.evidence_terms(self._factors.Z[:, 0])
         f, f1, b = self._profile(g, *terms)
-        G = resolvent.sensitivity(dual, g / (b or np.inf))
-        return f, f1, b, values.contract(Pairs.of_triangle(rows.unweighted_sensitivity(G)))
+        G = rows.unweighted_sensitivity(resolvent.sensitivity(dual, g / (b or np.inf)))
+        weights = Pairs.of_triangle(G)
+        del resolvent, G  # one matrix less in memory where the contraction makes another
+        return f, f1, b, values.contract(weights)
 
     def _from_factor(self, theta, g, factor):
         """Return the same from a factor of K."""
