@@ -20,8 +20,9 @@ __all__ = ["Expansion", "expand"]
 _ALL, _FIRST, _JOIN = 1500, 600, 600
 # Functions whose columns are made at a time, and looks at all functions.
 _BLOCK, _LOOKS = 500, 20
-# Gain in -2 log evidence below which a function outside of the pool may stay there: in all, and for each row.
-_LITTLE, _LITTLE_PER_ROW = 0.3, 1e-4
+# Gain in -2 log evidence below which a function outside of the pool may stay there: for each row, no less and
+# no more. Akaike's criterion would ask for 2.
+_LITTLE_PER_ROW, _LITTLE, _LITTLE_AT_MOST = 1e-4, 0.3, 2.0
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def _joining(dictionary, expansions, noise, tol):
     model soon, and are spared another look.
     """
     gain, relevance = np.zeros(len(dictionary)), np.zeros(len(dictionary))
-    little = max(_LITTLE, _LITTLE_PER_ROW * dictionary.X.shape[0])
+    little = np.clip(_LITTLE_PER_ROW * dictionary.X.shape[0], _LITTLE, _LITTLE_AT_MOST)
     for start in range(0, len(dictionary), _BLOCK):
         chosen = np.arange(start, min(start + _BLOCK, len(dictionary)))
         K, _ = dictionary.columns(chosen)

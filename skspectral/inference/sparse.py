@@ -36,8 +36,9 @@ _STARTS = (0.1, 0.01, 0.001)
 _ENTRY, _MOST, _MOST_IN_ALL = 1.0, 0.5, 200
 # Smallest y'C^-1 y relative to y'y: below it is rounding, and the data count as free of noise.
 _NOISE_FREE = 1e-12
-# Gain in -2 log evidence above which several functions enter between Newton's steps: in all, for each row.
-_WORTHWHILE, _WORTHWHILE_PER_ROW = 0.1, 5e-5
+# Gain in -2 log evidence above which several functions enter between Newton's steps: for each row, no less
+# and no more.
+_WORTHWHILE_PER_ROW, _WORTHWHILE, _WORTHWHILE_AT_MOST = 5e-5, 0.1, 1.0
 # Functions up to which every start is followed to its end.
 _FEW = 500
 # Newton: largest step in log d, halvings; gradient at which to stop, and coarsely.
@@ -201,13 +202,14 @@ class Ascent:
     trace : list or None
         Collects `noise.value` after every step.
     coarse : bool
-        Whether to stop near the maximum, where no function gains more than 0.1 (or 0.00005 for each row).
+        Whether to stop near the maximum, where no function gains more than 0.1 to 1, the more the more rows.
     """
 
     def __init__(self, active, noise, tol, max_iter, trace=None, coarse=False):
         self.active, self.noise, self.tol, self.max_iter = active, noise, tol, max_iter
         self.n_steps, self.trace = 0, trace
-        self.worthwhile = max(_WORTHWHILE, _WORTHWHILE_PER_ROW * _rows(noise, active.values))
+        gain = _WORTHWHILE_PER_ROW * _rows(noise, active.values)
+        self.worthwhile = min(max(_WORTHWHILE, gain), _WORTHWHILE_AT_MOST)
         self.least, self.stationary = (self.worthwhile, _NEARLY_STATIONARY) if coarse else (0.0, _STATIONARY)
 
     def outlook_of_others(self):

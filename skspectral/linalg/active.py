@@ -256,7 +256,9 @@ def _reflectors(A):
 def _triangular(Phi, Y):
     """Return columns and targets in a basis in which the columns are triangular, and |y|^2 outside of it."""
     k = Phi.shape[1]
-    factor, _ = _reflectors(np.asfortranarray(np.hstack([Phi, Y])))
+    columns = np.empty((len(Phi), k + Y.shape[1]), order="F")
+    columns[:, :k], columns[:, k:] = Phi, Y
+    factor, _ = _reflectors(columns)
     return np.triu(factor[:k, :k]), factor[:k, k:], np.sum(np.triu(factor[k:, k:]) ** 2, axis=0)
 
 

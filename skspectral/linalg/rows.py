@@ -16,6 +16,8 @@ _EPS = np.finfo(np.float64).eps
 _LARGEST_SCALE = 1e152
 # What is left of a column outside the mean space, relative to its length, when it was inside.
 _VANISHED = 1e-10
+# What is left of a column, likewise, above which rounding left nothing of the mean in it.
+_LITTLE_LOST = 0.1
 
 
 @dataclass(frozen=True)
@@ -131,12 +133,15 @@ class Rows:
         Both are 0 where nothing but rounding is left.
         """
         K = self.sqrt_weight * K
-        largest = np.abs(K).max(axis=0, initial=0.0)
+        largest = np.maximum(K.max(axis=0, initial=0.0), -K.min(axis=0, initial=0.0))
         K /= np.where(largest > 0, largest, 1.0)  # squares neither overflow nor vanish
         before = np.sqrt(np.einsum("ij,ij->j", K, K))
+        length = before
         for _ in range(2 if self.n_mean else 0):
             K -= self.Q @ (self.Q.T @ K)
-        length = np.sqrt(np.einsum("ij,ij->j", K, K)) if self.n_mean else before
+            length = np.sqrt(np.einsum("ij,ij->j", K, K))
+            if np.all(length > _LITTLE_LOST * before):
+                break  # what rounding left of the mean is little beside the column
         kept = length > _VANISHED * before
         K *= np.where(kept, 1.0 / np.where(kept, length, 1.0), 0.0)
         return K, np.where(kept, length * largest, 0.0)
