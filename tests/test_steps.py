@@ -21,7 +21,8 @@ def test_a_step_across_the_slope_tells_no_scale_of_the_curvature():
     assert (np.linalg.eigvalsh(B) > 0).all()
 
 
-def test_a_flat_direction_is_followed_to_the_end_of_what_curvature_means():
-    step = descent_direction(np.array([1.0, 1.0]), np.diag([4.0, 0.0]))
-    assert step[0] == pytest.approx(-0.25)
-    assert -np.inf < step[1] < -1e6
+def test_steps_are_newtons_where_there_is_curvature_and_of_length_one_where_there_is_none():
+    gradient, expected = np.array([1.0, -3.0]), np.diag([4.0, 0.0])
+    assert descent_direction(gradient, np.diag([4.0, 2.0]), expected) == pytest.approx([-0.25, 1.5])
+    for flat in (np.diag([4.0, 0.0]), np.diag([4.0, -1.0])):
+        assert descent_direction(gradient, flat, expected) == pytest.approx([-0.2, 1.0])

@@ -289,10 +289,10 @@ def _settled(explorer, found, theta):
 
 def _where_it_matters(objective, end, theta):
     """Return the end of learning, at the start where all is noise: no parameter of a kernel matters then."""
-    if end.solution.signal_var.any():
+    if np.isfinite(end.solution.in_basis.noise_ratio).any():
         return end
     at_start = _learned(objective, theta)
-    is_as_good = at_start.value <= end.value + at_start.solution.rotated.n_outputs * _NOTHING
+    is_as_good = at_start.value <= end.value + objective.task.data.n_outputs * _NOTHING
     return at_start if is_as_good else end
 
 
