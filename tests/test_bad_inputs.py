@@ -269,14 +269,16 @@ def test_a_collection_of_kernels_is_refused():
 def test_warnings_point_to_the_code_of_the_user():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 1))
-    y = np.sin(4 * X[:, 0]) + 0.2 * rng.normal(size=30)  # faster than the bounds allow, and more than noise
     model = SpectralGPRegressor(RBF(1.0, (0.9, 1.1)))
+    fast = np.sin(4 * X[:, 0]) + 0.2 * rng.normal(
+        size=30
+    )  # faster than the bounds allow, and more than noise
     cases = [
-        (model, KernelBoundWarning),
-        (make_pipeline(StandardScaler(), model), KernelBoundWarning),
-        (SpectralKernelRidge(criterion="posterior"), DegenerateCriterionWarning),
+        (model, fast, KernelBoundWarning),
+        (make_pipeline(StandardScaler(), model), fast, KernelBoundWarning),
+        (SpectralKernelRidge(criterion="posterior"), np.sin(9 * X[:, 0]), DegenerateCriterionWarning),
     ]
-    for estimator, category in cases:
+    for estimator, y, category in cases:
         with pytest.warns(category) as caught:
             estimator.fit(X, y)
         assert [Path(warning.filename) for warning in caught] == [Path(__file__)] * len(caught)
