@@ -272,7 +272,7 @@ def test_warnings_point_to_the_code_of_the_user():
     model = SpectralGPRegressor(RBF(1.0, (0.9, 1.1)))
     fast = np.sin(4 * X[:, 0]) + 0.2 * rng.normal(
         size=30
-    )  # faster than the bounds allow, and more than noise
+    )  # faster than bounds allow, and no noise
     cases = [
         (model, fast, KernelBoundWarning),
         (make_pipeline(StandardScaler(), model), fast, KernelBoundWarning),
