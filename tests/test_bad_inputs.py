@@ -270,9 +270,7 @@ def test_warnings_point_to_the_code_of_the_user():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 1))
     model = SpectralGPRegressor(RBF(1.0, (0.9, 1.1)))
-    fast = np.sin(4 * X[:, 0]) + 0.2 * rng.normal(
-        size=30
-    )  # faster than bounds allow, and no noise
+    fast = np.sin(4 * X[:, 0]) + 0.2 * rng.normal(size=30)  # faster than bounds allow, and no noise
     cases = [
         (model, fast, KernelBoundWarning),
         (make_pipeline(StandardScaler(), model), fast, KernelBoundWarning),
