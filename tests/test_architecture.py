@@ -372,3 +372,11 @@ def test_functions_are_small():
 def test_files_fit_in_the_head():
     crowded = {path: lines_without_docstrings(path) for path in MODULES}
     assert not {path: size for path, size in crowded.items() if size > 400}
+
+
+@pytest.mark.parametrize("path", sorted(Path(__file__).parent.glob("test_*.py")), ids=lambda path: path.stem)
+def test_comparisons_are_asserted(path):
+    """A call of `close` that stands alone compares and forgets."""
+    calls = [n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Expr)]
+    names = [ast.unparse(call.func) for call in calls if isinstance(call, ast.Call)]
+    assert not {"close", "np.allclose", "np.isclose", "np.array_equal"} & set(names)

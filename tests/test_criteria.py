@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from skspectral import Spectrum
 from skspectral.criteria import CRITERIA, Box, profile, profile_at_one
-from skspectral.criteria.evidence import evidence_gradient, evidence_hessian, neg_two_log_evidence
+from skspectral.criteria.evidence import (
+    evidence_gradient,
+    evidence_hessian,
+    evidence_log_hessian,
+    neg_two_log_evidence,
+)
 from skspectral.criteria.form import Terms
 from skspectral.criteria.posterior import posterior_gradient, posterior_hessian, posterior_score
 
@@ -141,6 +146,16 @@ def test_variance_form_of_the_evidence(seed, log_noise, log_signal):
     for j, y in enumerate(Y.T):
         assert value[j] == pytest.approx(-2 * reference.log_evidence(K, y, b, l), rel=1e-8)
     check_derivatives(rotated, b, l, neg_two_log_evidence, evidence_gradient, evidence_hessian)
+
+
+def test_curvature_by_logarithms_follows_from_that_by_variances():
+    *_, rotated = make(8, m=2)
+    v = np.array([0.3, 0.8])  # far from where the slope vanishes
+    first, second = evidence_gradient(rotated, *v)[0], evidence_hessian(rotated, *v)[0]
+    expected = [v[:, None] * H * v + np.diag(v * slope) for H, slope in zip(second, first, strict=True)]
+    assert np.allclose(evidence_log_hessian(rotated, *v), expected, rtol=1e-10)
+    one = rotated.select([1])
+    assert np.allclose(evidence_log_hessian(one, *v), expected[1:], rtol=1e-10)
 
 
 @given(st.integers(0, 10**6), st.floats(-3, 1), st.floats(-2, 2))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import reference
 from problems import smooth
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 from skspectral import (
     NoiseResolutionWarning,
@@ -173,3 +173,18 @@ def test_no_more_is_added_to_moments_than_rounding_took_away(multiple):
     S = np.diag([-0.5 * multiple * jitter, 1.0, 2.0, 3.0, 4.0, 5.0])
     L = _cholesky_with_jitter(S, 1e-20)
     assert np.abs(L @ L.T - S - multiple * jitter * np.eye(6)).max() <= 0.2 * jitter
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_the_smallest_noise_that_rounding_resolves_moves_with_the_kernel(fit_intercept):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 2))
+    y = X @ [2.0, -1.0] + 1.0 + 1e-9 * rng.normal(size=20)
+    model = SpectralGPRegressor(DotProduct(), optimizer=None, fit_intercept=fit_intercept, method="exact")
+    with pytest.warns(NoiseResolutionWarning):
+        model.fit(X, y)
+    theta = model.kernel_.theta
+    gradient = model.log_marginal_likelihood(theta, eval_gradient=True)[1]
+    ahead, behind = (model.log_marginal_likelihood(theta + h) for h in (1e-3, -1e-3))
+    # 1e-3: the rounding that decides the noise has its part in the kernel's share of the gradient
+    assert gradient[0] == pytest.approx((ahead - behind) / 2e-3, rel=3e-3)

@@ -1,9 +1,12 @@
 """Single steps of searches, where what a fit ends with hardly shows them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from skspectral.learning.descent import _bfgs
+from skspectral.learning.exploration import Explorer
 from skspectral.linalg.active import descent_direction
 from skspectral.linalg.factors import _HOPE, _is_hopeless
 
@@ -13,6 +16,29 @@ def test_hope_ends_where_a_trace_that_falls_as_before_needs_too_many_steps(n_ope
     # a tenth is left after ten steps, so a millionth is left after fifty more
     assert _is_hopeless(1.0, 0.1, 10, 1e-6, n_open) == expected
     assert _is_hopeless(1e9, 1e8, 10, 1e3, n_open) == expected
+
+
+def test_hope_is_counted_in_powers():
+    # half is left after one step, so one more is needed to bring three halves of tau below it
+    assert _is_hopeless(3.0, 1.5, 1, 1.0, 0.58 / _HOPE)
+    assert not _is_hopeless(3.0, 1.5, 1, 1.0, 0.59 / _HOPE)
+
+
+def test_a_start_near_the_best_end_is_not_looked_at_again():
+    looks = []
+
+    class Looking(Explorer):
+        def descend(self, start, **settings):
+            return SimpleNamespace(x=start, value=1.0)
+
+        def look(self, start, to_beat, curvature=None):
+            looks.append(start[0])
+            return SimpleNamespace(x=start, value=0.0)
+
+    starts = [(np.array([x]), None) for x in (0.0, 5.0, 5.1)]
+    best, *_ = Looking(None, np.array([-9.0]), np.array([9.0])).compare(starts, 1e-3)
+    assert looks == [5.0]
+    assert best.x == 5.0
 
 
 def test_a_step_across_the_slope_tells_no_scale_of_the_curvature():

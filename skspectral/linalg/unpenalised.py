@@ -9,7 +9,7 @@ _EPS = np.finfo(np.float64).eps
 
 
 def inverse_root(Phi):
-    """Return A with AA' = (Phi'Phi)^-1 and log|Phi'Phi|, directions of rounding left out of both."""
+    """Return A with AA' = (Phi'Phi)^-1, directions of rounding left out."""
     _, size, Vt = svd(Phi, full_matrices=False, check_finite=False)
     kept = size > max(Phi.shape) * _EPS * size.max(initial=0.0)
-    return Vt[kept].T / size[kept], 2.0 * float(np.log(size[kept]).sum())
+    return Vt[kept].T / size[kept]

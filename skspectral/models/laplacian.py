@@ -219,7 +219,7 @@ class LaplacianProcessRegressor(MultiOutputMixin, RegressorMixin, SparseRegressi
         ]
         noise_var = np.array([s**2 * c.noise_var for s, c in zip(scale, choices, strict=True)])
         of_coefficients = noise_var if self.noise == "normal" else noise_var / 2.0
-        roots = [inverse_root(Phi[:, a])[0] / lengths[a][:, None] for a in supports]
+        roots = [inverse_root(Phi[:, a]) / lengths[a][:, None] for a in supports]
 
         def spread(j, functions):
             return Spread(functions, roots[j], noise_var[j], of_coefficients[j])
