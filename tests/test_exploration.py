@@ -75,6 +75,18 @@ def test_a_look_gives_up_when_it_is_behind():
     assert end.value > full.value
 
 
+def test_a_descent_that_goes_on_does_not_evaluate_its_start_again():
+    """It makes the steps of a descent from the same point with the same curvature, with one call less."""
+    objective = two_valleys()
+    explorer = Explorer(objective, np.full(2, -6.0), np.full(2, 6.0))
+    first, n_first = explorer.descend(np.array([0.3, 1.0]), tolerance=1e-2), objective.n_calls
+    on, n_on = explorer.go_on(first, tolerance=1e-9), objective.n_calls - n_first
+    again = explorer.descend(first.x, curvature=first.curvature, tolerance=1e-9)
+    assert n_on == objective.n_calls - n_first - n_on - 1
+    np.testing.assert_array_equal(on.x, again.x)
+    assert on.value == again.value < first.value
+
+
 def test_a_creeping_variable_is_taken_to_its_bound():
     """exp(-x) falls for ever, for less and less: an input that does not matter."""
     objective = Counted(

@@ -64,6 +64,7 @@ def minimize_in_box(
     max_steps=100,
     to_beat=None,
     way_from=None,
+    here=None,
     report=None,
 ):
     """Minimise a function over lower <= x <= upper.
@@ -85,10 +86,12 @@ def minimize_in_box(
     way_from : ndarray of shape (p,), default=None
         Where the first of all descents began: variables that came a long way from there and do not matter in
         the end go to the bounds that they were on their way to.
+    here : object, default=None
+        What the objective returns at the start, where that is known.
     report : callable, default=None
         report(step, x, evaluation) is called after every step.
     """
-    walk = _Walk(objective, start, lower, upper, curvature)
+    walk = _Walk(objective, start, lower, upper, curvature, here)
     while walk.n_steps < max_steps and walk.promise() >= tolerance and walk.step(tolerance):
         if report is not None:
             report(walk.n_steps, walk.x, walk.here)
@@ -112,10 +115,10 @@ class _Walk:
         Steps in a row that brought next to nothing.
     """
 
-    def __init__(self, objective, start, lower, upper, curvature):
+    def __init__(self, objective, start, lower, upper, curvature, here=None):
         self.objective, self.lower, self.upper = objective, lower, upper
         self.x = np.clip(start, lower, upper)
-        self.here = objective(self.x)
+        self.here = objective(self.x) if here is None else here
         self.fresh = curvature is None
         self.B = _initial_curvature(self.here.gradient) if self.fresh else curvature.copy()
         self.idle = self.n_steps = 0

@@ -48,6 +48,10 @@ class Explorer:
         """Return the descent from a start."""
         return minimize_in_box(self.objective, start, self.lower, self.upper, report=self.report, **settings)
 
+    def go_on(self, descent, **settings):
+        """Return where a descent leads that goes on from the end of another."""
+        return self.descend(descent.x, curvature=descent.curvature, here=descent.evaluation, **settings)
+
     def look(self, start, to_beat, curvature=None):
         """Return where a few steps from a start lead, fewer if they fall behind."""
         settings = {"tolerance": _LOOK_TOLERANCE, "max_steps": _LOOK_STEPS, "to_beat": to_beat}
@@ -61,7 +65,7 @@ class Explorer:
         """
         ends = [self.descend(start, tolerance=_LOOK_TOLERANCE) for start in starts]
         first, *others = sorted(ends, key=lambda end: end.value)
-        first = self.descend(first.x, curvature=first.curvature, tolerance=tolerance)
+        first = self.go_on(first, tolerance=tolerance)
         return self.hop([first, *others], tolerance, max_calls)
 
     def hop(self, ends, tolerance, max_calls=np.inf):
@@ -73,7 +77,7 @@ class Explorer:
             if hopped is not None:
                 end = self.look(hopped, best.value - _GAIN, best.curvature)
                 if end.value < best.value - _GAIN:
-                    ends.append(self.descend(end.x, curvature=end.curvature, tolerance=tolerance))
+                    ends.append(self.go_on(end, tolerance=tolerance))
                     idle = 0
                     continue
             idle += 1

@@ -210,8 +210,7 @@ def _descend(task, start, report):
         with threads_for(len(rows)):
             ends = _found(explorer, ends, start, len(rows), n_before)
             if level is task:
-                best = ends[0]
-                end = explorer.descend(best.x, curvature=best.curvature, tolerance=_tolerance(task))
+                end = explorer.go_on(ends[0], tolerance=_tolerance(task))
         n_before, n_evaluations = len(rows), n_evaluations + objective.n_calls
     return _ended(objective, end.x, end.value, n_evaluations)
 

@@ -276,8 +276,7 @@ def _settled(explorer, found, theta):
     objective, tolerance = explorer.objective, _tolerance(explorer.objective.task)
     objective.n_calls, best = 0, found.best
     if tolerance < _COARSE_TOLERANCE:
-        way_from = _beside(best.x, theta)
-        best = explorer.descend(best.x, curvature=best.curvature, tolerance=tolerance, way_from=way_from)
+        best = explorer.go_on(best, tolerance=tolerance, way_from=_beside(best.x, theta))
     for _ in range(_MAX_ROUNDS):
         end = _globally(objective, best)
         if end.value >= best.value - best.evaluation.off_by:
