@@ -443,6 +443,14 @@ def test_factors_know_the_slope_of_white_noise_inside_a_kernel():
     assert low.kernel_.theta == pytest.approx(exact.kernel_.theta, abs=0.05)
 
 
+@pytest.mark.parametrize(("n_lengths", "halvings"), [(2, 3), (20, 2)])
+def test_levels_have_enough_rows_for_each_parameter(n_lengths, halvings):
+    """150 rows, or 15 for each parameter: an eighth of 1300 rows, or a quarter where 300 are needed."""
+    X = np.random.default_rng(0).normal(size=(1300, n_lengths))
+    wide = Task(Data(X, X[:, :1]), RBF(np.ones(n_lengths)), CRITERIA["evidence"])
+    assert learning._halvings(wide) == halvings
+
+
 @pytest.mark.slow
 def test_few_rows_may_have_nothing_to_learn_from(monkeypatch):
     X = np.random.default_rng(0).uniform(-2, 2, (700, 1))

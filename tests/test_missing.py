@@ -12,6 +12,10 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics import r2_score
 
 from skspectral import SpectralGPRegressor, SpectralKernelRidge
+from skspectral.criteria import CRITERIA
+from skspectral.decomposition.data import Data
+from skspectral.learning.patterns import by_patterns, objective_of
+from skspectral.learning.task import Task
 from skspectral.linalg.entries import Entries
 
 N, M = 40, 5
@@ -292,6 +296,15 @@ def test_traces_of_entries_are_those_of_dense_matrices():
     for T, (A, B) in zip(system.traces(K, back), both, strict=True):
         expected = [[np.trace(dense(U, A) @ dense(V, B)) for V in units] for U in units]
         assert close(np.einsum("djkc->jkcd", T).reshape(4, 4), expected)
+
+
+def test_a_step_counts_the_matrices_of_outputs_alone_and_those_of_all_entries():
+    X, _, _, Y, _ = correlated_problem(n=20, m=2)
+    task = by_patterns(Task(Data(X, Y), RBF(1.0), CRITERIA["evidence"], correlated=True))
+    objective = objective_of(task, is_single=False)
+    objective(np.zeros(1))
+    tuned = task.solve(np.zeros(1))[1].result
+    assert objective.n_calls == 2 + tuned.n_evaluations > 3
 
 
 def test_holes_that_are_most_of_the_table_are_answered():
