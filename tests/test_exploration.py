@@ -16,6 +16,7 @@ from sklearn.gaussian_process.kernels import (
 from skspectral import SpectralGPRegressor
 from skspectral.criteria import CRITERIA
 from skspectral.decomposition.data import Data
+from skspectral.inference.variances import VarianceBounds
 from skspectral.kernels.parts import split_kernel
 from skspectral.learning import user_path
 from skspectral.learning.descent import minimize_in_box
@@ -157,7 +158,9 @@ def test_the_users_path_is_not_followed_where_it_means_nothing(change):
     Y = np.column_stack([y] * change.get("outputs", 1))
     data = Data.with_intercept(X, Y, change.get("weight"), True)
     task = Task(data, split_kernel(kernel).core, CRITERIA["evidence"], given=kernel)
-    assert user_path.follow_user_path(task, lambda theta, ratio: True) == (None, 0)
+    assert user_path.follow_user_path(task, lambda theta, ratio: True, is_explored=True) == (None, 0)
+    not_explored = user_path.follow_user_path(task, lambda theta, ratio: True)
+    assert (not_explored[0] is not None) == ("kernel" in change)  # few rows may have led past a length
 
 
 @pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
@@ -178,3 +181,49 @@ def test_learning_is_deterministic():
     one, other = (SpectralGPRegressor(kernel).fit(X, y) for _ in range(2))
     assert np.array_equal(one.kernel_.theta, other.kernel_.theta)
     assert one.n_decompositions_ == other.n_decompositions_
+
+
+@pytest.mark.parametrize("kernel", [ConstantKernel() * RBF(0.3) + WhiteKernel(), RBF(0.3)], ids=str)
+def test_the_users_start_is_a_candidate_on_all_rows(kernel):
+    """A wave under heavy tails, of which half of the rows see too little: they lead away from it."""
+    rng = np.random.default_rng(7)
+    X = rng.uniform(-2, 2, (310, 1))
+    y = 0.7 * np.sin(8 * X[:, 0]) + rng.standard_t(2, size=310)
+    gp = SpectralGPRegressor(kernel, fit_intercept=False).fit(X, y)
+    peer = GaussianProcessRegressor(ConstantKernel() * RBF(0.3) + WhiteKernel()).fit(X, y)
+    assert gp.log_marginal_likelihood_value_ >= peer.log_marginal_likelihood_value_ - 1e-3
+    assert gp.kernel_.length_scale < 0.5
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
+def test_lengths_are_learned_where_bounds_hold_both_variances():
+    """The noise ratio is at an edge then, where a descent in it has no slope to follow."""
+    X, y = smooth(0, n=60)
+    y = 1e-3 * y / y.std()
+    kernel = ConstantKernel() * RBF(1.0) + WhiteKernel()
+    gp = SpectralGPRegressor(kernel, fit_intercept=False).fit(X, y)
+    peer = GaussianProcessRegressor(kernel).fit(X, y)
+    assert gp.log_marginal_likelihood_value_ >= peer.log_marginal_likelihood_value_ - 1e-4
+    assert [t.status for t in gp.tuning_] == ["bound"]
+
+
+@pytest.mark.parametrize(
+    ("noise", "signal", "size", "expected"),
+    [
+        ((1e-5, 1e5), (1e-5, 1e5), 7e-3, True),  # its square is less than twice 2e-5 + 1e-5
+        ((1e-5, 1e5), (1e-5, 1e5), 8e-3, False),
+        ((1e-5, 1e5), (1e-5, 1e5), 4.0e2, True),  # more than half of 2e5 + 1e5
+        ((1e-5, 1e5), (1e-5, 1e5), 3.8e2, False),
+        ((0.0, np.inf), (1e-5, np.inf), 1e-9, False),  # noise may vanish
+        ((1e-5, 1e-5), (1e-5, 1e5), 1e-9, False),  # noise is given
+        ((1e-5, 1e5), (2.0, 2.0), 1e9, False),  # the signal is given
+    ],
+)
+def test_bounds_hold_both_variances_where_targets_are_beyond_their_sum(noise, signal, size, expected):
+    bounds = VarianceBounds(noise, signal)
+    assert bounds.hold_both(size, 2.0) is expected
+    X = np.linspace(0.0, 1.0, 20)[:, None]
+    y = size * np.where(np.arange(20) % 2, 1.0, -1.0)[:, None]
+    task = Task(Data(X, y), ConstantKernel(2.0, "fixed") * RBF(), CRITERIA["evidence"], bounds)
+    assert task.is_single is not expected

@@ -13,6 +13,8 @@ __all__ = ["VarianceBounds", "VariancePrior", "finite_ratio", "resolvable_ratios
 # Above this ratio to the largest eigenvalue the fit differs from pure noise by less than a millionth.
 _LARGEST_RATIO = 1e6
 
+# Factor within which the mean square of targets is near what bounds allow.
+_NEARLY = 2.0
 # Step in x of the difference where a prior leaves no closed form.
 _STEP = 1e-4
 # Looks that narrow log noise_var from half a unit down to rounding.
@@ -77,6 +79,14 @@ class VarianceBounds:
     def is_fixed(self):
         """Whether nothing is left to tune."""
         return self.noise[0] == self.noise[1] and self.signal[0] == self.signal[1]
+
+    def hold_both(self, size, kernel_variance):
+        """Return whether targets of a size are too small, or too large, for both variances at once."""
+        if min(self.noise[1] - self.noise[0], self.signal[1] - self.signal[0]) == 0:
+            return False  # one of them has no choice at all, and the other follows it
+        (low, high), least = zip(self.noise, self.signal, strict=True), min(self.noise[0], self.signal[0])
+        too_small = least > 0 and size <= np.sqrt(_NEARLY * (low[0] + low[1] * kernel_variance))
+        return bool(too_small or size >= np.sqrt((high[0] + high[1] * kernel_variance) / _NEARLY))
 
     def box(self, scale):
         """Return the bounds in standardised units, one entry per output."""

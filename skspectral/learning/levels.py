@@ -21,7 +21,7 @@ from .descent import minimize_in_box
 from .exploration import Explorer, is_elsewhere, worth_keeping
 from .landmarks import LandmarkObjective
 from .patterns import objective_of
-from .user_path import follow_user_path
+from .user_path import MAX_ROWS, follow_user_path
 
 __all__ = ["Learned", "at_level", "descend_on_landmarks", "learn", "learn_from_starts", "learn_with"]
 
@@ -251,24 +251,36 @@ def _found(explorer, coarser, theta, is_last):
         starts = [(end.x, end.curvature * growth) for end in coarser.ends]
         ends = explorer.compare(starts, _coarse_tolerance(objective.task))
     if is_last and np.array_equal(theta, objective.task.kernel.theta):
-        ends = _with_user_path(explorer, ends, may_hop=coarser is None)
+        ends = _with_user_path(explorer, ends, theta, is_explored=coarser is None)
     return _Found(ends, n_rows)
 
 
-def _with_user_path(explorer, ends, may_hop):
-    """Return the best ends, with that of the user's own path among them if it leads elsewhere."""
+def _with_user_path(explorer, ends, theta, is_explored):
+    """Return the best ends, with that of the user's own path among them if it leads elsewhere.
+
+    Few rows may have led past a valley that all of them see from the user's start: where they were explored
+    and the path is not followed, there is a look from that start.
+    """
     objective, best = explorer.objective, ends[0]
 
     def leads_elsewhere(theta, ratio):
         return is_elsewhere(objective.with_ratio(theta, ratio), best)
 
-    path, n_calls = follow_user_path(objective.task, leads_elsewhere)
+    path, n_calls = follow_user_path(objective.task, leads_elsewhere, is_explored)
     objective.n_calls += n_calls
+    if not (n_calls or is_explored) and objective.task.given is not None and len(objective.task) <= MAX_ROWS:
+        return worth_keeping([*ends, explorer.look(_user_start(objective, best.x, theta), best.value)])
     if path is None:
         return ends
     end = explorer.descend(objective.with_ratio(*path), tolerance=_COARSE_TOLERANCE)
     ends = worth_keeping([*ends, end])
-    return explorer.hop(ends, _COARSE_TOLERANCE) if may_hop and end is ends[0] else ends
+    return explorer.hop(ends, _COARSE_TOLERANCE) if is_explored and end is ends[0] else ends
+
+
+def _user_start(objective, variables, theta):
+    """Return the user's theta with the user's noise ratio, or with that of other variables without one."""
+    ratio = objective.task.given_ratio
+    return _beside(variables, theta) if ratio is None else objective.with_ratio(theta, ratio)
 
 
 def _settled(explorer, found, theta):

@@ -105,6 +105,10 @@ class SpectralObjective:
         """Return the outer variables of a solution."""
         return theta
 
+    def with_ratio(self, theta, noise_ratio):
+        """Return the outer variables at a noise ratio, which is none of them."""
+        return theta
+
     def theta(self, variables):
         """Return theta of the outer variables."""
         return variables

@@ -82,8 +82,19 @@ class Task:
 
     @property
     def is_single(self):
-        """Whether it is about the evidence of one output, for which there is a `ResolventObjective`."""
-        return self.is_by_evidence and self.data.n_outputs == 1
+        """Whether it is about the evidence of one output, for which there is a `ResolventObjective`.
+
+        That descends in the noise ratio too. Where bounds hold both variances at once, it has an edge there
+        instead of a slope.
+        """
+        return self.is_by_evidence and self.data.n_outputs == 1 and not self._hold_both_variances()
+
+    def _hold_both_variances(self):
+        """Return whether targets are smaller, or larger, than both variances together may be."""
+        if self.bounds.is_free or self.bounds.is_fixed:
+            return False
+        scale, variance = self.data.rows.standardise(self.data.Y)[1], self.kernel.diag(self.data.X).mean()
+        return self.bounds.hold_both(float(scale[0]), float(variance))
 
     @property
     def learns_by_bound(self):

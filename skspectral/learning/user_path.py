@@ -14,22 +14,23 @@ from ..kernels.parts import split_kernel
 from ..linalg.resolvent import Resolvent
 from ..support.exceptions import IndefiniteKernelError
 
-__all__ = ["follow_user_path"]
+__all__ = ["MAX_ROWS", "follow_user_path"]
 
 # Rows up to which it is followed.
-_MAX_ROWS = 1000
+MAX_ROWS = 1000
 # What GaussianProcessRegressor adds to the diagonal of K.
 _JITTER = 1e-10
 
 
-def follow_user_path(task, leads_elsewhere):
+def follow_user_path(task, leads_elsewhere, is_explored=False):
     """Return the end as (theta of the core kernel, noise ratio), and the number of factorisations.
 
     The end is None where the path is not followed: on many rows or weighted ones, for several outputs or
-    other criteria, where nothing but one length is learned, or without a noise level to start from; and where
-    it comes to a point of which leads_elsewhere(theta, noise ratio) says that its end is known.
+    other criteria, where all rows were explored and one length is all that is learned, or without a noise
+    level to start from; and where it comes to a point of which leads_elsewhere(theta, noise ratio) says that
+    its end is known.
     """
-    if not _is_followed(task):
+    if not _is_followed(task) or (is_explored and task.kernel.n_dims == 1):
         return None, 0
     objective = _GivenObjective(task)
 
@@ -52,8 +53,7 @@ def follow_user_path(task, leads_elsewhere):
 def _is_followed(task):
     if task.given is None or task.data.weight is not None or not task.is_single:
         return False
-    is_small = len(task) <= _MAX_ROWS and task.kernel.n_dims > 1
-    return is_small and bool(split_kernel(task.given).noise_start)
+    return len(task) <= MAX_ROWS and bool(split_kernel(task.given).noise_start)
 
 
 class _GivenObjective:
