@@ -21,6 +21,7 @@ from skspectral import (
 from skspectral.inference.averaging import _quadrature
 from skspectral.inference.student_mixture import StudentMixture
 from skspectral.inference.tuned import ratio_range
+from skspectral.inference.uncertainty import _invert
 
 GP = SpectralGPRegressor(RBF(1.0), optimizer=None)
 AVERAGED = SpectralGPRegressor(RBF(1.0), optimizer=None, inference="integrate")
@@ -765,3 +766,17 @@ def test_bounds_that_hold_nothing_change_nothing():
     assert 0 < free.noise_se < np.inf
     names = "noise_se", "signal_se", "correlation"
     assert [getattr(bounded, name) for name in names] == pytest.approx([getattr(free, n) for n in names])
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_information_is_inverted_where_products_of_its_entries_are_beyond_all_numbers():
+    noise, signal, correlation = _invert(np.array([[14.0, 1.4e-299], [1.4e-299, 2.3e-315]]))
+    assert noise == pytest.approx(14.0**-0.5)
+    assert signal == pytest.approx(2.3e-315**-0.5, rel=1e-3)  # a number of few digits
+    assert correlation == pytest.approx(0.0, abs=1e-100)
+    assert _invert(np.array([[1.0, 2.0], [2.0, 3.0]])) == (np.inf, np.inf, 0.0)
+    assert _invert(np.array([[-1.0, 0.0], [0.0, 3.0]])) == (np.inf, np.inf, 0.0)
+    A = np.array([[2.0, -0.7], [-0.7, 0.5]])
+    covariance = np.linalg.inv(A)
+    std = np.sqrt(np.diag(covariance))
+    assert _invert(A) == pytest.approx([*std, covariance[0, 1] / std.prod()])

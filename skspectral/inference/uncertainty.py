@@ -165,11 +165,14 @@ def _is_held(value, interval):
 
 def _invert(information):
     """Return standard errors and correlation of a 2 x 2 information; infinite where it is not positive."""
-    (a, b), (_, c) = information
-    determinant = a * c - b * b
-    if not (a > 0 and determinant > 0):
+    (a, b), (_, c) = information.tolist()  # numbers, whose quotients overflow without a word
+    if not (a > 0 and c > 0):
         return np.inf, np.inf, 0.0
-    return float(np.sqrt(c / determinant)), float(np.sqrt(a / determinant)), float(-b / np.sqrt(a * c))
+    # what is known of each beside the other: products of a, b and c may be beyond all numbers
+    noise, signal = a - b * (b / c), c - b * (b / a)
+    if not (noise > 0 and signal > 0):
+        return np.inf, np.inf, 0.0
+    return noise**-0.5, signal**-0.5, -(b / a**0.5) / c**0.5
 
 
 @dataclass(frozen=True)
