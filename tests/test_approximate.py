@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from laplace_reference import DenseLaplace
 from problems import close
-from scipy.special import log_expit
+from scipy.special import log_expit, softmax
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from skspectral.decomposition.data import Data
@@ -14,7 +14,7 @@ from skspectral.decomposition.plan import Plan
 from skspectral.inference import modes
 from skspectral.inference.approximate import bound, evidence_bracket, laplace, variational
 from skspectral.inference.modes import find_mode
-from skspectral.inference.observations import observe
+from skspectral.inference.observations import ClassObservations, observe
 from skspectral.learning.latent import approximate_evidence
 from skspectral.learning.latent_task import LatentTask
 from skspectral.likelihoods import Bernoulli, Categorical, Gaussian, Huber, Laplace, Poisson, StudentT
@@ -305,3 +305,17 @@ def _pulled(mode):
     A = np.zeros_like(mode.A)
     A[4] = 6.0
     return SimpleNamespace(A=A, constants=np.zeros(1))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_no_row_is_more_curved_than_half_of_its_weight(n_classes):
+    """A factor must be as exact as the most curved row asks for: one in doubt between two classes."""
+    y, weight = np.arange(6) % n_classes, np.linspace(0.5, 3.0, 6)
+    observations = ClassObservations(Categorical(), y, weight, n_classes)
+    doubt = np.full((6, n_classes), -40.0)
+    doubt[:, :2] = 0.0
+    P = softmax(doubt, axis=1)
+    curvatures = [
+        w * np.linalg.eigvalsh(np.diag(p) - np.outer(p, p)).max() for w, p in zip(weight, P, strict=True)
+    ]
+    assert observations.largest_step_curvature(doubt) == pytest.approx(max(curvatures))

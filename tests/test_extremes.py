@@ -124,6 +124,15 @@ def test_the_posterior_criterion_warns_when_it_runs_to_the_limit_of_no_noise(mak
 
 
 @both_estimators
+def test_one_output_of_several_that_runs_to_no_noise_is_told(make):
+    case = CASES["each row twice, y noisy"]
+    Y = np.column_stack([case.K.sum(axis=1), case.y])  # the same for both twins, and not
+    with pytest.warns(DegenerateCriterionWarning, match="no minimum"):
+        model = make(kernel="precomputed", criterion="posterior", fit_intercept=False).fit(case.K, Y)
+    assert [t.status for t in model.tuning_] == ["noise_free", "interior"]
+
+
+@both_estimators
 def test_the_posterior_criterion_is_silent_where_it_has_a_minimum(make):
     case = CASES["each row twice, y noisy"]  # half of the eigenvalues are 0
     assert (

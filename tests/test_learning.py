@@ -25,6 +25,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skspectral import DegenerateCriterionWarning, KernelBoundWarning, SpectralGPRegressor
 from skspectral.criteria import CRITERIA
+from skspectral.criteria.form import Terms
 from skspectral.decomposition.data import Data
 from skspectral.decomposition.plan import Plan
 from skspectral.inference.variances import VarianceBounds, VariancePrior
@@ -449,6 +450,26 @@ def test_levels_have_enough_rows_for_each_parameter(n_lengths, halvings):
     X = np.random.default_rng(0).normal(size=(1300, n_lengths))
     wide = Task(Data(X, X[:, :1]), RBF(np.ones(n_lengths)), CRITERIA["evidence"])
     assert learning._halvings(wide) == halvings
+
+
+def test_the_time_ahead_grows_with_rows_and_starts():
+    def minutes(n, n_starts):
+        X = np.arange(float(n))[:, None]
+        line = learning._ahead(Task(Data(X, X), RBF(), CRITERIA["evidence"], plan=Plan("exact")), n_starts)
+        assert f" {n} rows" in line
+        return int(line.split("about ")[1].removesuffix(" minutes"))
+
+    assert minutes(10_000, 1) > 2
+    assert minutes(10_000, 3) == pytest.approx(3 * minutes(10_000, 1), abs=2)
+    assert minutes(20_000, 1) == pytest.approx(8 * minutes(10_000, 1), abs=4)
+
+
+def test_a_wide_prior_leaves_the_noise_where_the_rows_have_it():
+    """Whatever its size: a million rows of next to no noise."""
+    wide = VariancePrior(scipy.stats.lognorm(50.0), scipy.stats.lognorm(50.0))
+    terms = Terms(1e6, *(np.full((1, 1), value) for value in (1e-3, 0.0, 0.0, 2.0, 0.0, 0.0)))
+    profile = wide.profile(terms, np.zeros((1, 1)), np.ones(1), None)
+    assert profile.noise_var == pytest.approx(1e-9, rel=1e-3)
 
 
 @pytest.mark.slow

@@ -307,6 +307,15 @@ def test_a_step_counts_the_matrices_of_outputs_alone_and_those_of_all_entries():
     assert objective.n_calls == 2 + tuned.n_evaluations > 3
 
 
+def test_a_step_counts_one_matrix_for_each_pattern():
+    X, Y, _ = problem()
+    task = by_patterns(Task(Data(X, Y), RBF(1.0), CRITERIA["evidence"]))
+    objective = objective_of(task, is_single=False)
+    for n_steps in (1, 2):
+        objective(np.zeros(1))
+        assert objective.n_calls == n_steps * PATTERNS
+
+
 def test_holes_that_are_most_of_the_table_are_answered():
     X, K, complete, _, w = correlated_problem(n=40, m=3)
     Y = np.where(np.arange(120).reshape(40, 3) % 4 == 0, complete, np.nan)

@@ -74,7 +74,7 @@ class PatternedTask(Task):
         """Return the task itself, None where no output varies."""
         return self if self.parts else None
 
-    def solve(self, theta, *, without_factor=False):
+    def solve(self, theta, *, without_factor):
         """Return decompositions and `Solutions` of all patterns at theta."""
         solved = [part.solve(theta, without_factor=without_factor) for part in self.parts]
         decompositions, solutions = zip(*solved, strict=True)
