@@ -464,6 +464,13 @@ def test_the_time_ahead_grows_with_rows_and_starts():
     assert minutes(20_000, 1) == pytest.approx(8 * minutes(10_000, 1), abs=4)
 
 
+def test_a_step_costs_the_cube_of_the_rows_or_rows_times_the_square_of_the_rank():
+    exact, of_rank, of_twice = Plan("exact"), Plan("low_rank", 50), Plan("low_rank", 100)
+    assert exact.flops_of_step(2000) == 8 * exact.flops_of_step(1000)
+    assert of_rank.flops_of_step(2000) == 2 * of_rank.flops_of_step(1000)
+    assert of_twice.flops_of_step(1000) == 4 * of_rank.flops_of_step(1000) < exact.flops_of_step(1000)
+
+
 def test_a_wide_prior_leaves_the_noise_where_the_rows_have_it():
     """Whatever its size: a million rows of next to no noise."""
     wide = VariancePrior(scipy.stats.lognorm(50.0), scipy.stats.lognorm(50.0))
