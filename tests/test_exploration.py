@@ -227,3 +227,22 @@ def test_bounds_hold_both_variances_where_targets_are_beyond_their_sum(noise, si
     y = size * np.where(np.arange(20) % 2, 1.0, -1.0)[:, None]
     task = Task(Data(X, y), ConstantKernel(2.0, "fixed") * RBF(), CRITERIA["evidence"], bounds)
     assert task.is_single is not expected
+
+
+def test_a_step_is_shortened_until_the_function_is_defined():
+    """From 1/2 to less than a thousandth: five times."""
+    objective = Counted(lambda x: np.inf if x[0] > 1e-3 else -x[0], lambda x: [-1.0])
+    end = minimize_in_box(objective, np.zeros(1), np.full(1, -9.0), np.full(1, 9.0), max_steps=1)
+    assert 0.0 < end.x[0] < 1e-3
+
+
+@pytest.mark.parametrize("n_flat", [1, 2])
+def test_variables_that_do_not_matter_go_to_their_bounds_in_one_evaluation(n_flat):
+    """From afar, if that costs nothing; else they are tried one by one, a single one not again."""
+    lower, upper = np.full(3, -9.0), np.full(3, 9.0)
+    for loss, n_tried in ((0.0, 1), (1.0, 1 if n_flat == 1 else 3)):
+        objective = Counted(lambda x, loss=loss: loss * (x[:n_flat] == 9.0).any(), np.zeros_like)
+        start = np.array([8.0] * n_flat + [0.0] * (3 - n_flat))
+        end = minimize_in_box(objective, start, lower, upper, way_from=np.zeros(3), here=objective(start))
+        assert objective.n_calls == 1 + n_tried
+        assert (end.x[:n_flat] == (8.0 if loss else 9.0)).all()

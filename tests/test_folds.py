@@ -455,3 +455,13 @@ def test_scorers_that_look_at_more_than_predictions_are_told_apart():
     )
     search = KernelSearchCV(Own(), {"alpha": ALPHAS}, cv=2).fit(X, y)
     assert search.cv_results_["mean_test_score"].tolist() == ALPHAS
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e12])
+def test_a_tridiagonal_form_keeps_its_digits_whatever_the_size_of_the_kernel(size):
+    K, ratios = size * rbf_kernel(X, gamma=0.5), size * np.array([[0.1, 0.1, 0.1]])
+    dual, beta = Tridiagonal.from_gram(K.copy(), ONES, np.ones(N)).ridge(Y, ratios)
+    for output in range(3):
+        expected, mean = ridge(K, Y[:, [output]], ratios[0, 0], np.ones(N), ONES)
+        assert np.allclose(size * dual[:, [output]], size * expected, rtol=1e-8, atol=1e-9)
+        assert np.allclose(beta[:, [output]], mean, rtol=1e-8, atol=1e-9)

@@ -682,3 +682,11 @@ def test_drawn_starts_at_which_a_kernel_overflows_are_passed_over():
         alone = SpectralGPRegressor(kernel).fit(X, y)
         several = SpectralGPRegressor(kernel, n_restarts_optimizer=6, random_state=0).fit(X, y)
     assert several.log_marginal_likelihood_value_ >= alone.log_marginal_likelihood_value_ - 1e-6
+
+
+def test_an_evaluation_has_the_variances_at_its_noise_ratio():
+    t = task(RBF(1.0), intercept=False)
+    solution = t.solve(np.zeros(1))[1]
+    at_best = ResolventObjective(t)(np.array([0.0, np.log(solution.noise_ratio[0])]))
+    for found, expected in zip(at_best.variances, (solution.noise_var, solution.signal_var), strict=True):
+        assert found == pytest.approx(expected, rel=1e-6)

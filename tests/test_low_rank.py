@@ -1,5 +1,7 @@
 """Factors of the kernel matrix, the certificate on the log evidence, and estimators on the low-rank route."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import reference
@@ -19,6 +21,7 @@ from skspectral import (
 )
 from skspectral.criteria import CRITERIA
 from skspectral.decomposition import certificate, decompose, plan
+from skspectral.decomposition.certificate import _check_probes
 from skspectral.decomposition.data import Data
 from skspectral.inference.solution import solve, solve_fixed
 from skspectral.kernels import gram
@@ -874,3 +877,13 @@ def test_small_weights_hide_no_indefinite_kernel():
     model = SpectralKernelRidge(alpha=1e-12, kernel="sigmoid", gamma=2.0, method="low_rank")
     with pytest.raises(IndefiniteKernelError):
         model.fit(X, y, np.full(60, 1e-12))
+
+
+@pytest.mark.parametrize("quotients", [[0.1, -0.5], [0.1, 1.5], [-0.5, 0.1]])
+def test_one_probe_that_no_residual_can_have_is_enough(quotients):
+    """Rayleigh quotients of a positive semi-definite matrix of trace 1 are between 0 and 1."""
+    gram = SimpleNamespace(precision=lambda X: 1e-16, diagonal=lambda X: np.ones(len(X)))
+    problem = SimpleNamespace(gram=gram, data=SimpleNamespace(X=np.zeros((3, 1))))
+    _check_probes(np.array([0.0, 1.0]), 1.0, problem, np.ones(3))
+    with pytest.raises(IndefiniteKernelError):
+        _check_probes(np.array(quotients), 1.0, problem, np.ones(3))

@@ -434,3 +434,12 @@ def test_what_the_dense_system_cannot_do_is_refused(monkeypatch):
     monkeypatch.setattr("skspectral.models.fitted_entries._MOST_ENTRIES", 10)
     with pytest.raises(ValueError, match="at most 10 are feasible"):
         process(outputs="correlated").fit(X, Y)
+
+
+def test_the_units_of_correlated_outputs_with_holes_do_not_matter():
+    X, _, _, Y, _ = correlated_problem(n=30, m=2)
+    units = np.array([1.0, 1e4])
+    first, second = (process(outputs="correlated").fit(X, Y * unit) for unit in (1.0, units))
+    assert close(second.predict(X) / units, first.predict(X), 1e-5)
+    assert close(second.signal_covariance_ / np.outer(units, units), first.signal_covariance_, 1e-4)
+    assert close(second.noise_covariance_ / np.outer(units, units), first.noise_covariance_, 1e-4)

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from numpy.polynomial import Polynomial
 from problems import smooth
 from scipy.optimize import brentq, minimize
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from skspectral import Spectrum
+from skspectral import SpectralGPRegressor, Spectrum
 from skspectral.criteria import CRITERIA, profile
 from skspectral.inference.solution import solve, solve_fixed
 from skspectral.inference.tuned import criterion_curve, ratio_range
@@ -337,3 +338,14 @@ def test_evaluations_are_counted():
     assert found.n_evaluations[0] == sum(points)
     assert len(points) <= 4  # Newton's first step ends at the root of a line, and the second stays
     assert found.x[0] == pytest.approx(0.1234, abs=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
+def test_a_signal_variance_on_its_bound_is_told_where_the_noise_has_its_best_value():
+    X = np.linspace(0.0, 6.0, 40)[:, None]
+    y = 100.0 * np.sin(X[:, 0]) + np.random.default_rng(0).normal(size=40)
+    gp = SpectralGPRegressor(
+        ConstantKernel(1.0, (1e-5, 10.0)) * RBF(1.0, "fixed") + WhiteKernel(), fit_intercept=False
+    ).fit(X, y)
+    assert gp.signal_variance_ == pytest.approx(10.0)
+    assert gp.tuning_[0].status == "bound"
