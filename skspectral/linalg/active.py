@@ -19,6 +19,9 @@ _BLOCK = 64
 _TINY = np.finfo(np.float64).tiny
 # What is added to the expected curvature of functions alike.
 _FLATTEST = 1e-10
+# How much of the expected curvature may be added to the curvature, and the gradient at which it replaces it.
+_SHARES = 0.01 * 2.0 ** np.arange(8)
+_FAR = 0.5
 
 
 @dataclass(frozen=True)
@@ -293,9 +296,31 @@ def descent_direction(gradient, H, expected):
 
     `expected` is the mean of H over targets of the model, which is never negative. It is needed where H has
     negative curvature; with |gradient| on its diagonal no single entry of the step is much longer than 1.
+    Where the gradient is small this is near a saddle, and as little of it as will do is added to H: the step
+    is long in the directions that lead away.
     """
-    for curvature in (H, expected + np.diag(np.abs(gradient) + _FLATTEST)):
-        _, direction, info = dposv(curvature, -gradient)
-        if info == 0:
-            return direction
-    return -gradient
+    direction, is_bowl = _solved(H, gradient)
+    if is_bowl:
+        return direction
+    safe = expected + np.diag(np.abs(gradient) + _FLATTEST)
+    is_far = np.abs(gradient).max() > _FAR
+    return _solved(safe, gradient)[0] if is_far else _beside_saddle(gradient, H, safe)
+
+
+def _solved(curvature, gradient):
+    """Return the step to the bottom of a bowl, and whether it is one; else the steepest descent."""
+    _, direction, info = dposv(curvature, -gradient)
+    return (direction, True) if info == 0 else (-gradient, False)
+
+
+def _beside_saddle(gradient, H, safe):
+    """Return the step for the least of some shares of `safe` with which H is a bowl, found by bisection."""
+    low, high, direction = 0, len(_SHARES), None
+    while low < high:
+        middle = (low + high) // 2
+        step, is_bowl = _solved(H + _SHARES[middle] * safe, gradient)
+        if is_bowl:
+            high, direction = middle, step
+        else:
+            low = middle + 1
+    return _solved(safe, gradient)[0] if direction is None else direction

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from ..inference.candidates import expand
-from ..inference.sparse import ProfiledNoise
+from ..inference.sparse_noise import ProfiledNoise
 from ..kernels.gammas import GAMMA_NAMES, matrices
 from ..kernels.gram import PrecomputedGram
 from ..linalg.dictionary import Dictionary
