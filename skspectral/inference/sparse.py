@@ -38,7 +38,7 @@ _ENTRY, _MOST, _MOST_IN_ALL = 1.0, 0.5, 200
 # Gain in -2 log evidence above which several functions enter between Newton's steps: for each row, no less
 # and no more.
 _WORTHWHILE_PER_ROW, _WORTHWHILE, _WORTHWHILE_AT_MOST = 5e-5, 0.1, 1.0
-# The same to tell which of several ends is the better one.
+# The gain of a function that must not be missing to tell which of several ends is the better one.
 _TO_COMPARE = 0.5
 # Functions up to which all are looked at after every change; others that are, beyond, at least.
 _FEW, _POOL = 250, 100

@@ -130,7 +130,7 @@ class Active:
         factor, tau = _reflectors(self._augmented(a))
         self._Q2 = np.triu(dtrtri(factor[:M, :M])[0]) if M else np.zeros((0, 0))
         self.log_det = 2.0 * np.log(np.abs(factor.diagonal()[:M])).sum()
-        self._reflectors, self._on_rows, self._watched = (factor, tau), None, None
+        self._reflectors, self._on_rows, self._watched, self._room = (factor, tau), None, None, None
         self._settle(factor[:M, M], factor[M, M] ** 2)
 
     def _augmented(self, a):
@@ -188,16 +188,26 @@ class Active:
 
     def _append(self, j):
         """Take in function j: a new last column of Q_1 and Q_2."""
-        (S, Q), (Q1, left), M = self._watch(), self._rows(), len(self.members)
+        (S, Q), (_, left), M = self._watch(), self._rows(), len(self.members)
         new, lower, pivot = self._new_column(self.values.Phi[:, j], np.sqrt(self.d[j]))
         w, t = new @ self.values.y, new @ self.values.Phi
-        Q2 = np.zeros((M + 1, M + 1))
-        Q2[:M, :M], Q2[:M, M], Q2[M, M] = self._Q2, lower, 1.0 / pivot
-        self._Q2, self._on_rows = Q2, (np.column_stack([Q1, new]), left - w * new)
+        Q1, Q2 = self._with_room()
+        Q1[:, M], Q2[:M, M], Q2[M, M] = new, lower, 1.0 / pivot
+        self._Q2, self._on_rows = Q2[: M + 1, : M + 1], (Q1[:, : M + 1], left - w * new)
         self._watched = S - t**2, Q - w * t
         self.members = np.append(self.members, j)
         self.log_det += 2.0 * np.log(pivot)
         self._settle_appended(np.append(self._w, w))
+
+    def _with_room(self):
+        """Return matrices that begin with Q_1 and Q_2 and have room for another column."""
+        M = len(self.members)
+        if self._room is None or M == self._room[0].shape[1]:
+            parts, size = (self._rows()[0], self._Q2), 2 * M + 8
+            self._room = np.empty((len(parts[0]), size), order="F"), np.zeros((size, size), order="F")
+            for large, part in zip(self._room, parts, strict=True):
+                large[: len(part), :M] = part
+        return self._room
 
     def _new_column(self, phi, root):
         """Return the new column, its upper and lower part, and the new diagonal entry of R."""
