@@ -180,10 +180,19 @@ class Ascent:
         if newcomer is not None:
             self._replace(int(np.flatnonzero(a == newcomer)[0]), least)
         while self.n_steps < self.max_iter and self._step():
-            pass
+            a = self._forget(a)
+        here.d[:] = 0.0
         here.d[a] = self.active.d
         self.active = here
         here.refresh()
+
+    def _forget(self, a):
+        """Put functions out of sight that have left; return those of a that have not."""
+        kept, here = self.active.members, self.active
+        if not 0 < len(kept) < len(a):
+            return a
+        self.active = Active(here.values.among(kept), here.d[kept])
+        return a[kept]
 
     def _step(self):
         """Let functions go or take a Newton step; return whether there was anything to do."""
@@ -215,7 +224,8 @@ class Ascent:
         step = np.clip(step, -_LONGEST, _LONGEST)
         if np.abs(gradient).max() > _UNSETTLED:
             step[self.outlook_of_members().d == 0] = -_LONGEST
-        for k in range(_HALVINGS):
+        promising = -(gradient @ step) > _ROUNDING * max(abs(value), 1.0)
+        for k in range(_HALVINGS if promising else 1):
             self._set(a, before[a] * np.exp(0.5**k * step))
             if self._is_better(value, np.abs(gradient).max()):
                 self._count()

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg import qr
-from scipy.linalg.lapack import dgeqrf, dorgqr, dposv, dtrtri
+from scipy.linalg.lapack import dgeqrf, dorgqr, dposv, dtpmqrt, dtpqrt, dtrtri
 
 __all__ = ["Active", "FunctionValues", "descent_direction"]
 
@@ -14,8 +14,8 @@ _DEPENDENT = 1e-10
 # Dimensions that all columns may have, at first; random combinations of columns to check it; what is left of
 # these then, and what more dimensions may remove.
 _FEW, _CHECKS, _NEGLIGIBLE, _HOPEFUL = 64, 4, 1e-14, 1e-7
-# Columns that LAPACK treats at a time.
-_BLOCK = 64
+# Columns that LAPACK treats at a time, and where both parts of a matrix are triangular.
+_BLOCK, _SMALL_BLOCK = 64, 8
 _TINY = np.finfo(np.float64).tiny
 # What is added to the expected curvature of functions alike.
 _FLATTEST = 1e-10
@@ -36,17 +36,21 @@ class FunctionValues:
         The target.
     outside : float
         Squared length of what the target has outside of that space.
+    is_triangular : bool
+        Whether Phi is square and upper triangular.
     """
 
     Phi: np.ndarray
     y: np.ndarray
     outside: float = 0.0
+    is_triangular: bool = False
 
     @classmethod
     def on_rows(cls, Phi, Y):
         """Return the functions with each column of Y (n, m), on fewer than n coordinates where that is so."""
         n, k = Phi.shape
-        if n > 2 * k:
+        triangular = n > 2 * k
+        if triangular:
             R, coordinates, outside = _triangular(Phi, Y)
         else:
             Q = _span_of_few(Phi)
@@ -54,7 +58,7 @@ class FunctionValues:
                 return [cls(Phi, y) for y in Y.T]
             R, coordinates = Q.T @ Phi, Q.T @ Y
             outside = np.sum((Y - Q @ coordinates) ** 2, axis=0)
-        return [cls(R, y, float(r)) for y, r in zip(coordinates.T, outside, strict=True)]
+        return [cls(R, y, float(r), triangular) for y, r in zip(coordinates.T, outside, strict=True)]
 
     @cached_property
     def yy(self):
@@ -71,12 +75,12 @@ class FunctionValues:
         return int(np.argmax(alike)) if len(alike) > 1 else None
 
     def among(self, a):
-        """Return the functions a alone."""
+        """Return the functions a alone, on as many coordinates where there are more."""
         Phi = self.Phi[:, a]
-        if len(Phi) <= 2 * len(a):
+        if len(Phi) < len(a):
             return FunctionValues(Phi, self.y, self.outside)
-        (values,) = FunctionValues.on_rows(Phi, self.y[:, None])
-        return FunctionValues(values.Phi, values.y, values.outside + self.outside)
+        R, y, outside = _triangular(Phi, self.y[:, None])
+        return FunctionValues(R, y[:, 0], float(outside[0]) + self.outside, True)
 
 
 class Active:
@@ -115,7 +119,8 @@ class Active:
 
     Orthogonality keeps the digits that the normal equations lose where functions are alike and noise is
     small, which is the ordinary case for smooth kernels. A function that enters appends a column: O(n k). Any
-    other change starts afresh, O(n M^2), and n M k where S and Q of all functions are asked for.
+    other change starts afresh, O(n M^2), and n M k where S and Q of all functions are asked for. Where Phi is
+    triangular both parts are, and stay so.
     """
 
     def __init__(self, values, d):
@@ -125,13 +130,32 @@ class Active:
 
     def refresh(self):
         """Compute everything from d."""
-        self.members = a = np.flatnonzero(self.d)
-        M = len(a)
-        factor, tau = _reflectors(self._augmented(a))
+        self.members = np.flatnonzero(self.d)
+        self._on_rows = self._watched = self._room = None
+        if self.values.is_triangular and 0 < len(self.members) == len(self.values):
+            self._decompose_triangles()
+        else:
+            self._decompose()
+
+    def _decompose(self):
+        """Compute what is known of the active functions."""
+        M = len(self.members)
+        factor, tau = _reflectors(self._augmented(self.members))
+        self._reflectors = factor, tau
         self._Q2 = np.triu(dtrtri(factor[:M, :M])[0]) if M else np.zeros((0, 0))
         self.log_det = 2.0 * np.log(np.abs(factor.diagonal()[:M])).sum()
-        self._reflectors, self._on_rows, self._watched, self._room = (factor, tau), None, None, None
         self._settle(factor[:M, M], factor[M, M] ** 2)
+
+    def _decompose_triangles(self):
+        """Do the same where all functions are active and triangular: a quarter of the work."""
+        M, y = len(self.members), self.values.y[:, None]
+        R, V, T, _ = dtpqrt(
+            M, min(M, _SMALL_BLOCK), np.asfortranarray(self.values.Phi * np.sqrt(self.d)), np.eye(M, order="F")
+        )
+        w, rest, _ = dtpmqrt(M, V, T, y, np.zeros((M, 1)), trans="T")
+        self._reflectors, self._Q2 = None, dtrtri(R)[0]
+        self.log_det = 2.0 * np.log(np.abs(R.diagonal())).sum()
+        self._settle(w[:, 0], rest[:, 0] @ rest[:, 0])
 
     def _augmented(self, a):
         """Return [Phi D^1/2, y; I, 0]: the last column of its R is Q_1'y above the root of y'C^-1 y."""
@@ -154,6 +178,8 @@ class Active:
         """Return Q_1 and C^-1 y, which only other functions ask for."""
         if self._on_rows is None:
             n, M = len(self.values.y), len(self.members)
+            if self._reflectors is None:
+                self._decompose()
             factor, tau = self._reflectors
             Q1 = dorgqr(factor[:, :M], tau[:M], lwork=_BLOCK * M)[0][:n] if M else np.zeros((n, 0))
             self._on_rows = Q1, self.values.y - Q1 @ self._w
