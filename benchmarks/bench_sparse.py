@@ -99,8 +99,8 @@ def average_error(sets):
 def many_rows(n):
     """Return seconds and memory of a fit to n rows of 8 inputs."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 8))
-    f = np.sin(X[:, 0]) + X[:, 1] * np.tanh(X[:, 2]) + 0.5 * np.cos(2.0 * X[:, 3])
+    X = rng.uniform(-1.0, 1.0, (n, 8))
+    f = np.sin(3.0 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * X[:, 3] ** 2
     before, start = peak_memory(), time.perf_counter()
     model = RelevanceVectorRegressor().fit(X, f + 0.1 * rng.normal(size=n))
     seconds, taken = time.perf_counter() - start, peak_memory() - before

@@ -148,11 +148,9 @@ class Active:
 
     def _decompose_triangles(self):
         """Do the same where all functions are active and triangular: a quarter of the work."""
-        M, y = len(self.members), self.values.y[:, None]
-        R, V, T, _ = dtpqrt(
-            M, min(M, _SMALL_BLOCK), np.asfortranarray(self.values.Phi * np.sqrt(self.d)), np.eye(M, order="F")
-        )
-        w, rest, _ = dtpmqrt(M, V, T, y, np.zeros((M, 1)), trans="T")
+        M, columns = len(self.members), self.values.Phi * np.sqrt(self.d)
+        R, V, T, _ = dtpqrt(M, min(M, _SMALL_BLOCK), np.asfortranarray(columns), np.eye(M, order="F"))
+        w, rest, _ = dtpmqrt(M, V, T, self.values.y[:, None], np.zeros((M, 1)), trans="T")
         self._reflectors, self._Q2 = None, dtrtri(R)[0]
         self.log_det = 2.0 * np.log(np.abs(R.diagonal())).sum()
         self._settle(w[:, 0], rest[:, 0] @ rest[:, 0])
@@ -228,7 +226,7 @@ class Active:
     def _with_room(self):
         """Return matrices that begin with Q_1 and Q_2 and have room for another column."""
         M = len(self.members)
-        if self._room is None or M == self._room[0].shape[1]:
+        if self._room is None or self._room[0].shape[1] == M:
             parts, size = (self._rows()[0], self._Q2), 2 * M + 8
             self._room = np.empty((len(parts[0]), size), order="F"), np.zeros((size, size), order="F")
             for large, part in zip(self._room, parts, strict=True):
