@@ -101,8 +101,8 @@ class RelevanceVectorRegressor(MultiOutputMixin, RegressorMixin, SparseRegressio
     Notes
     -----
     The evidence has many local maxima. They are approached from models with too many functions by Newton
-    steps in all log v_i, the noise variance at its best throughout, from three starts; the best end is
-    taken. Beyond 20,000 rows the candidates are the functions of 20,000 rows that look random (they are
+    steps in all log v_i, the noise variance at its best throughout; then functions are added to the end once
+    more, and the better end is taken. Beyond 20,000 rows the candidates are the functions of 20,000 rows that look random (they are
     chosen by the content of the rows, so that results are reproducible). Memory is O(n_samples) times a
     few times the number of relevance vectors; the kernel matrix is never formed where it is large.
 
