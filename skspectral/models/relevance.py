@@ -102,9 +102,10 @@ class RelevanceVectorRegressor(MultiOutputMixin, RegressorMixin, SparseRegressio
     -----
     The evidence has many local maxima. They are approached from models with too many functions by Newton
     steps in all log v_i, the noise variance at its best throughout; then functions are added to the end once
-    more, and the better end is taken. Beyond 20,000 rows the candidates are the functions of 20,000 rows that look random (they are
-    chosen by the content of the rows, so that results are reproducible). Memory is O(n_samples) times a
-    few times the number of relevance vectors; the kernel matrix is never formed where it is large.
+    more, and the better end is taken. Beyond 20,000 rows the candidates are the functions of 20,000 rows that
+    look random (they are chosen by the content of the rows, so that results are reproducible). Memory is
+    O(n_samples) times a few times the number of relevance vectors; the kernel matrix is never formed where it
+    is large.
 
     Far from the data all functions of a local kernel vanish, and with them the standard deviation of f: where
     least is known, the model is most certain. ``predict(..., include_prior=True)`` is the remedy, after
