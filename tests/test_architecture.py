@@ -104,6 +104,7 @@ FLOORS = {
         "modes",
         "approximate",
         "changing_noise",
+        "sparse_noise",
         "sparse",
         "candidates",
         "sparse_classes",

@@ -17,7 +17,8 @@ from skspectral import (
 )
 from skspectral.inference.absolute import least_absolute
 from skspectral.inference.candidates import expand
-from skspectral.inference.sparse import Ascent, KnownNoise, ProfiledNoise, maximise
+from skspectral.inference.sparse import Ascent, maximise
+from skspectral.inference.sparse_noise import KnownNoise, ProfiledNoise, TooLittleNoise
 from skspectral.kernels.gram import PrecomputedGram
 from skspectral.linalg.active import Active, FunctionValues, descent_direction
 from skspectral.linalg.dictionary import Dictionary
@@ -104,7 +105,7 @@ def test_derivatives_by_log_prior_variances(noise):
     here = ascent(x)
     np.testing.assert_allclose(here.gradient(), [(p - m) / (2 * h) for p, m in value], rtol=1e-5, atol=1e-6)
     H = [(p - m) / (2 * h) for p, m in slopes]
-    np.testing.assert_allclose(here._curvature(here.gradient()), H, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(here._curvatures(here.gradient())[0], H, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("noise", [ProfiledNoise(80), KnownNoise(0.02)], ids=["profiled", "known"])
@@ -168,6 +169,58 @@ def test_what_is_known_of_functions_is_that_of_the_dense_model(n):
         np.testing.assert_allclose(active.Q, Phi.T @ C_inv @ y[:n], rtol=1e-9, atol=1e-12)
         assert active.rest == pytest.approx(y[:n] @ C_inv @ y[:n], rel=1e-12)
         assert active.log_det == pytest.approx(-np.linalg.slogdet(C_inv)[1], rel=1e-12)
+
+
+def test_triangular_columns_of_active_functions_are_any_others():
+    plain = FunctionValues(K / np.linalg.norm(K, axis=0), y)
+    a, d = np.array([1, 20, 44, 70]), np.array([3.0, 1e4, 0.5, 100.0])
+    few = plain.among(a)
+    assert few.is_triangular
+    assert few.Phi.shape == (4, 4)
+    active, dense = Active(few, d), Active(FunctionValues(plain.Phi[:, a], y), d)
+    for name in ("undetermined", "S_members", "Q_members", "log_det", "rest"):
+        np.testing.assert_allclose(getattr(active, name), getattr(dense, name), rtol=1e-10)
+    np.testing.assert_allclose(active.among_members(), dense.among_members(), atol=1e-12)
+    np.testing.assert_allclose(active.S, dense.S, rtol=1e-9)
+    np.testing.assert_allclose(active.Q, dense.Q, rtol=1e-9)
+    np.testing.assert_allclose(active.coefficients(), dense.coefficients(), rtol=1e-10)
+
+
+def test_too_little_noise_is_a_share_of_the_best():
+    active = Active(
+        FunctionValues(K / np.linalg.norm(K, axis=0), y), np.where(np.arange(80) == 40, 20.0, 0.0)
+    )
+    best = ProfiledNoise(80).variance(active)
+    for share in (0.1, 1.0):
+        looks = [
+            noise.outlook(active, active.S, active.Q, active.rest, None)
+            for noise in (TooLittleNoise(80, share), KnownNoise(share * best))
+        ]
+        np.testing.assert_array_equal(looks[0].gain, looks[1].gain)
+        np.testing.assert_array_equal(looks[0].d, looks[1].d)
+
+
+@pytest.mark.parametrize("noise", [ProfiledNoise(80), KnownNoise(0.01)], ids=["profiled", "known"])
+def test_nothing_is_missing_outside_of_the_functions_in_sight(monkeypatch, noise):
+    monkeypatch.setattr("skspectral.inference.sparse._FEW", 20)
+    monkeypatch.setattr("skspectral.inference.sparse._POOL", 10)
+    values, trace = FunctionValues(K / np.linalg.norm(K, axis=0), y), []
+    fit = maximise(values, noise, trace=trace)
+    assert fit.converged
+    assert np.diff(trace).max() < 1e-9 * abs(trace[-1])
+    ascent = Ascent(Active(values, fit.active.d), noise, 1e-6, 10)
+    assert ascent.outlook_of_others().relevance.max() < 1.0 + 1e-6
+    assert np.abs(ascent.gradient()).max() < 1e-6
+
+
+def test_few_steps_lead_away_from_a_saddle():
+    rng = np.random.default_rng(2)
+    rows = rng.uniform(-1, 1, (40, 3))
+    Phi = np.exp(-20.0 * ((rows[:, None] - rows) ** 2).sum(axis=2))
+    values = FunctionValues(Phi / np.linalg.norm(Phi, axis=0), rng.normal(size=40))
+    fit = maximise(values, ProfiledNoise(40))  # functions that hardly overlap: the evidence is nearly flat
+    assert fit.converged
+    assert fit.n_steps < 200  # more than 1000 with the expected curvature alone
 
 
 def test_a_newcomer_takes_the_place_of_its_neighbour():

@@ -52,3 +52,13 @@ def test_steps_are_newtons_where_there_is_curvature_and_of_length_one_where_ther
     assert descent_direction(gradient, np.diag([4.0, 2.0]), expected) == pytest.approx([-0.25, 1.5])
     for flat in (np.diag([4.0, 0.0]), np.diag([4.0, -1.0])):
         assert descent_direction(gradient, flat, expected) == pytest.approx([-0.2, 1.0])
+
+
+def test_steps_beside_a_saddle_are_long_where_they_lead_away():
+    gradient, expected = np.array([0.1, -0.02]), np.diag([4.0, 1.0])
+    for curvature in (-0.02, -0.2, -0.9):
+        step = descent_direction(gradient, np.diag([4.0, curvature]), expected)
+        assert step[0] == pytest.approx(-0.1 / 4.0, rel=0.7)  # 1.28 of what is expected would be the most
+        assert step[1] > 0.02 / abs(curvature) * 0.9  # as long as in a bowl of that curvature, or longer
+    everywhere = descent_direction(gradient, np.diag([4.0, -50.0]), expected)
+    assert everywhere == pytest.approx([-0.1 / 4.1, 0.02 / 1.02])

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..linalg.active import Active, FunctionValues
 from ..support.threads import at_most
-from .sparse import Ascent, SparseFit, maximise
+from .sparse import Ascent, SparseFit, maximise, worthwhile
 
 __all__ = ["Expansion", "expand"]
 
@@ -81,9 +81,9 @@ def expand(dictionary, Y, noise, *, tol=1e-6, max_iter=10_000, report=None):
     total = len(dictionary)
     pool = np.arange(total if total <= _ALL else _FIRST)
     Phi, lengths = dictionary.columns(pool)
-    coarse = total > len(pool)
+    coarse = worthwhile(len(Y)) if total > len(pool) else 0.0
     fits = [
-        maximise(values, noise, tol=tol, max_iter=max_iter, coarse=coarse)
+        maximise(values, noise, tol=tol, max_iter=max_iter, least=coarse)
         for values in FunctionValues.on_rows(Phi, Y)
     ]
     expansions = _on_rows(Phi, lengths, pool, Y, fits)
@@ -97,8 +97,8 @@ def expand(dictionary, Y, noise, *, tol=1e-6, max_iter=10_000, report=None):
             report(f"look {look + 1} at {total} functions: {sizes} active, {n_missing} to join")
         if not n_missing:
             break
-        expansions = ascend(expansions, joining, coarse=True)
-    expansions = ascend(expansions, joining, coarse=False)
+        expansions = ascend(expansions, joining, least=coarse)
+    expansions = ascend(expansions, joining, least=0.0)
     return [_unfinished(e) for e in expansions] if n_missing else expansions
 
 
@@ -134,7 +134,7 @@ def _joining(dictionary, expansions, noise, tol):
     return np.lexsort((-relevance, -gain))[: _JOIN if n_missing else 0], n_missing
 
 
-def _rejoined(dictionary, Y, noise, tol, max_iter, expansions, joining, *, coarse):
+def _rejoined(dictionary, Y, noise, tol, max_iter, expansions, joining, *, least):
     """Return the models after more functions have joined their pool."""
     pool = np.unique(np.concatenate([joining, *(e.functions for e in expansions)]))
     Phi, lengths = dictionary.columns(pool)
@@ -143,7 +143,7 @@ def _rejoined(dictionary, Y, noise, tol, max_iter, expansions, joining, *, coars
         d = np.zeros(len(pool))
         d[np.searchsorted(pool, e.functions)] = e.active.d
         with at_most(1):
-            fits.append(Ascent(Active(values, d), noise, tol, max_iter, coarse=coarse).run())
+            fits.append(Ascent(Active(values, d), noise, tol, max_iter, least=least).run())
     return _on_rows(Phi, lengths, pool, Y, fits)
 
 

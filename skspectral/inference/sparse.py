@@ -18,7 +18,7 @@ above 1.
 There are many local maxima. Those found by adding functions one at a time, as the cited paper does, are often
 poor: functions that came first stay. Here functions are first added for a noise variance that is too small,
 which is far too many of them, and then all prior variances are maximised jointly by Newton steps while
-functions leave. The best of a few such noise variances is taken.
+functions leave. From there this is done once more, for less noise still, and the better end is taken.
 """
 
 from dataclasses import dataclass
@@ -27,138 +27,28 @@ import numpy as np
 
 from ..linalg.active import Active, descent_direction
 from ..support.threads import at_most
+from .sparse_noise import TooLittleNoise
 
-__all__ = ["Ascent", "KnownNoise", "ProfiledNoise", "SparseFit", "maximise"]
+__all__ = ["Ascent", "SparseFit", "maximise", "worthwhile"]
 
-# Noise variances, relative to the mean square of y, for which functions are first added.
-_STARTS = (0.1, 0.01, 0.001)
+# Shares of the best noise variance for which functions are added, one after the other.
+_SHARES = (0.3, 0.1)
 # What a function must gain in -2 log evidence to enter then; most of them, relative to the rows and in all.
 _ENTRY, _MOST, _MOST_IN_ALL = 1.0, 0.5, 200
-# Smallest y'C^-1 y relative to y'y: below it is rounding, and the data count as free of noise.
-_NOISE_FREE = 1e-12
 # Gain in -2 log evidence above which several functions enter between Newton's steps: for each row, no less
 # and no more.
 _WORTHWHILE_PER_ROW, _WORTHWHILE, _WORTHWHILE_AT_MOST = 5e-5, 0.1, 1.0
-# Functions up to which every start is followed to its end.
-_FEW = 500
+# The gain of a function that must not be missing to tell which of several ends is the better one.
+_TO_COMPARE = 0.5
+# Functions up to which all are looked at after every change; others that are, beyond, at least.
+_FEW, _POOL = 250, 100
 # Newton: largest step in log d, halvings; gradient at which to stop, and coarsely.
-_LONGEST, _HALVINGS = 2.0, 12
-_STATIONARY, _NEARLY_STATIONARY, _ROUGHLY_STATIONARY = 1e-10, 1e-3, 1e-2
+_LONGEST, _HALVINGS = 3.0, 12
+_STATIONARY, _ROUGHLY_STATIONARY = 1e-10, 1e-2
 # Gradient above which functions do not leave yet: those beside them may be the ones to leave.
 _UNSETTLED = 0.5
 # Increase of -2 log evidence, relative to its size, that is rounding.
 _ROUNDING = 1e-13
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """What each function would do, the others as they are.
-
-    Attributes
-    ----------
-    d : ndarray of shape (k,)
-        Its best prior variance.
-    gain : ndarray of shape (k,)
-        How much lower -2 log evidence would be there.
-    relevance : ndarray of shape (k,)
-        Above 1 where the function belongs to the model.
-    worth : ndarray of shape (k,) or float
-        How much higher -2 log evidence would be without it.
-    """
-
-    d: np.ndarray
-    gain: np.ndarray
-    relevance: np.ndarray
-    worth: np.ndarray | float
-
-
-@dataclass(frozen=True)
-class ProfiledNoise:
-    """The noise variance is the best one, y'C^-1 y/n, whatever the prior variances are."""
-
-    n: int
-
-    def value(self, active):
-        """Return n log(y'C^-1 y/n) + log|C|: -2 log evidence up to a constant."""
-        return self.n * np.log(self._rest(active) / self.n) + active.log_det
-
-    def outlook(self, active, s, q, rest, d):
-        """Return what functions would do that have s, q and rest without them, and d now; None for 0."""
-        e, safe = _explained(s, q)
-        rest = np.maximum(rest, self._floor(active))
-        e = np.minimum(e, rest - 0.5 * self._floor(active))
-        u = np.maximum((self.n * e - rest) / (rest - e), 0.0)
-        share = e / rest
-        worth = 0.0 if d is None else self._drop(d * s, share)
-        return Outlook(u / safe, self._drop(u, share) - worth, self.n * share, worth)
-
-    def _drop(self, u, share):
-        return (self.n - 1) * np.log1p(u) - self.n * np.log1p((1.0 - share) * u)
-
-    def slope(self, active):
-        """Return the factor of Q^2 in d value/dd = S - factor Q^2."""
-        return self.n / self._rest(active)
-
-    def bend(self, active):
-        """Return the factor of -Q_i^2 Q_j^2 in the second derivatives."""
-        return self.n / self._rest(active) ** 2
-
-    def variance(self, active):
-        """Return the noise variance."""
-        return self._rest(active) / self.n
-
-    def _floor(self, active):
-        return max(_NOISE_FREE * active.values.yy, 1e-100)  # 0 targets are no reason to divide by 0
-
-    def _rest(self, active):
-        return max(active.rest, self._floor(active))
-
-
-@dataclass(frozen=True)
-class KnownNoise:
-    """The noise variance is given."""
-
-    v: float = 1.0
-
-    def value(self, active):
-        """Return y'C^-1 y/v + log|C|: -2 log evidence up to a constant."""
-        return active.rest / self.v + active.log_det
-
-    def outlook(self, active, s, q, rest, d):
-        """Return what functions would do that have s and q without them, and d now; None for 0."""
-        e, safe = _explained(s, q)
-        e = e / self.v
-        u = np.maximum(e - 1.0, 0.0)
-        worth = 0.0 if d is None else _drop_known(d * s, e)
-        return Outlook(u / safe, _drop_known(u, e) - worth, e, worth)
-
-    def slope(self, active):
-        """Return the factor of Q^2 in d value/dd = S - factor Q^2."""
-        return 1.0 / self.v
-
-    def bend(self, active):
-        """Return the factor of -Q_i^2 Q_j^2 in the second derivatives: none."""
-        return 0.0
-
-    def variance(self, active):
-        """Return the noise variance."""
-        return self.v
-
-
-def _rows(noise, values):
-    """Return the number of rows, which coordinates of the functions need not have."""
-    return getattr(noise, "n", len(values.y))
-
-
-def _explained(s, q):
-    """Return q^2/s, 0 where s is 0, and an s that can be divided by."""
-    independent = s > 0
-    safe = np.where(independent, s, 1.0)
-    return np.where(independent, q * q / safe, 0.0), safe
-
-
-def _drop_known(u, e):
-    return e * u / (1.0 + u) - np.log1p(u)
 
 
 @dataclass(frozen=True)
@@ -186,6 +76,11 @@ class SparseFit:
     converged: bool
 
 
+def worthwhile(n):
+    """Return the gain in -2 log evidence below which functions need not enter yet, for n rows."""
+    return min(max(_WORTHWHILE, _WORTHWHILE_PER_ROW * n), _WORTHWHILE_AT_MOST)
+
+
 class Ascent:
     """Steps towards a maximum of the evidence; none of them goes down, beyond rounding.
 
@@ -201,16 +96,17 @@ class Ascent:
         Limit of the number of steps.
     trace : list or None
         Collects `noise.value` after every step.
-    coarse : bool
-        Whether to stop near the maximum, where no function gains more than 0.1 to 1, the more the more rows.
+    least : float
+        Gain that a function must promise to be let in; above 0 the ascent ends near the maximum.
+    n_steps : int
+        Steps that were taken before.
     """
 
-    def __init__(self, active, noise, tol, max_iter, trace=None, coarse=False):
+    def __init__(self, active, noise, tol, max_iter, trace=None, least=0.0, n_steps=0):
         self.active, self.noise, self.tol, self.max_iter = active, noise, tol, max_iter
-        self.n_steps, self.trace = 0, trace
-        gain = _WORTHWHILE_PER_ROW * _rows(noise, active.values)
-        self.worthwhile = min(max(_WORTHWHILE, gain), _WORTHWHILE_AT_MOST)
-        self.least, self.stationary = (self.worthwhile, _NEARLY_STATIONARY) if coarse else (0.0, _STATIONARY)
+        self.n_steps, self.trace, self.least = n_steps, trace, least
+        self.worthwhile = max(worthwhile(_rows(noise, active.values)), least)
+        self.stationary = _ROUGHLY_STATIONARY if least else _STATIONARY
 
     def outlook_of_others(self):
         """Return what functions would do that are not active, and nothing for those that are."""
@@ -284,10 +180,19 @@ class Ascent:
         if newcomer is not None:
             self._replace(int(np.flatnonzero(a == newcomer)[0]), least)
         while self.n_steps < self.max_iter and self._step():
-            pass
+            a = self._forget(a)
+        here.d[:] = 0.0
         here.d[a] = self.active.d
         self.active = here
         here.refresh()
+
+    def _forget(self, a):
+        """Put functions out of sight that have left; return those of a that have not."""
+        kept, here = self.active.members, self.active
+        if not 0 < len(kept) < len(a):
+            return a
+        self.active = Active(here.values.among(kept), here.d[kept])
+        return a[kept]
 
     def _step(self):
         """Let functions go or take a Newton step; return whether there was anything to do."""
@@ -315,9 +220,12 @@ class Ascent:
         """Take one step; return whether it led anywhere."""
         a, before = self.active.members, self.active.d.copy()
         gradient, value = self.gradient(), self.noise.value(self.active)
-        step = descent_direction(gradient, self._curvature(gradient), self.active.among_members() ** 2)
-        step *= min(1.0, _LONGEST / np.abs(step).max(initial=_LONGEST))
-        for k in range(_HALVINGS):
+        step = descent_direction(gradient, *self._curvatures(gradient))
+        step = np.clip(step, -_LONGEST, _LONGEST)
+        if np.abs(gradient).max() > _UNSETTLED:
+            step[self.outlook_of_members().d == 0] = -_LONGEST
+        promising = -(gradient @ step) > _ROUNDING * max(abs(value), 1.0)
+        for k in range(_HALVINGS if promising else 1):
             self._set(a, before[a] * np.exp(0.5**k * step))
             if self._is_better(value, np.abs(gradient).max()):
                 self._count()
@@ -336,20 +244,31 @@ class Ascent:
         self.active.d[a] = d
         self.active.refresh()
 
-    def _curvature(self, gradient):
+    def _curvatures(self, gradient):
         """Return the second derivatives of `noise.value` by log d, with V_ij = phi_i'C^-1 phi_j:
 
-        d_i d_j (-V_ij^2 + 2 slope Q_i Q_j V_ij - bend Q_i^2 Q_j^2), and the gradient on the diagonal.
+        d_i d_j (-V_ij^2 + 2 slope Q_i Q_j V_ij - bend Q_i^2 Q_j^2), and the gradient on the diagonal. And
+        what they are on average over targets of the model, d_i d_j V_ij^2.
         """
-        active, a = self.active, self.active.members
-        V, z = active.among_members(), np.sqrt(active.d[a]) * active.Q_members
-        H = -(V**2) + 2.0 * self.noise.slope(active) * np.outer(z, z) * V
-        H -= self.noise.bend(active) * np.outer(z**2, z**2)
-        H.flat[:: len(a) + 1] += gradient
-        return H
+        active = self.active
+        V, z = active.among_members(), np.sqrt(active.d[active.members]) * active.Q_members
+        expected = V * V
+        H = np.multiply.outer(2.0 * self.noise.slope(active) * z, z)
+        H *= V
+        H -= expected
+        H -= np.multiply.outer(self.noise.bend(active) * z**2, z**2)
+        H.flat[:: len(z) + 1] += gradient
+        return H, expected
 
     def run(self):
         """Climb until every function is where it belongs; return a `SparseFit`."""
+        many = len(self.active.values) > _FEW
+        converged = self._climb_in_pools() if many else self._climb()
+        value, noise_var = self.noise.value(self.active), self.noise.variance(self.active)
+        return SparseFit(self.active, float(value), float(noise_var), self.n_steps, converged)
+
+    def _climb(self):
+        """Climb with all functions in sight; return whether every one is where it belongs."""
         converged, final, self.stationary = False, self.stationary, _ROUGHLY_STATIONARY
         self.settle()
         while self.n_steps < self.max_iter and not converged:
@@ -361,8 +280,27 @@ class Ascent:
                 self.settle()
             else:
                 converged = True
-        value, noise_var = self.noise.value(self.active), self.noise.variance(self.active)
-        return SparseFit(self.active, float(value), float(noise_var), self.n_steps, converged)
+        self.stationary = final
+        return converged
+
+    def _climb_in_pools(self):
+        """Climb with the most relevant functions in sight, until a look at all others finds none missing."""
+        converged = False
+        while self.n_steps < self.max_iter and not converged:
+            here, pool = self.active, self._pool()
+            self.active = Active(here.values.among(pool), here.d[pool])
+            self._climb()
+            here.d[pool], self.active = self.active.d, here
+            here.refresh()
+            converged = self.n_steps < self.max_iter and self._most_missing() is None
+        return converged
+
+    def _pool(self):
+        """Return the active functions and the most relevant others, as many of them."""
+        members = self.active.members
+        others = np.argsort(-self.outlook_of_others().relevance, kind="stable")
+        others = others[: max(_POOL, len(members))]
+        return np.union1d(members, others)
 
     def _take_in(self, j):
         """Let functions enter that are worthwhile, or j if none is."""
@@ -387,8 +325,13 @@ class Ascent:
         return np.where(belongs, outlook.relevance - 1.0, 0.0)
 
 
-def maximise(values, noise, *, tol=1e-6, max_iter=10_000, trace=None, coarse=False):
-    """Maximise the evidence over prior variances from several starts.
+def _rows(noise, values):
+    """Return the number of rows, which coordinates of the functions need not have."""
+    return getattr(noise, "n", len(values.y))
+
+
+def maximise(values, noise, *, tol=1e-6, max_iter=10_000, trace=None, least=0.0):
+    """Maximise the evidence over prior variances.
 
     Parameters
     ----------
@@ -396,36 +339,37 @@ def maximise(values, noise, *, tol=1e-6, max_iter=10_000, trace=None, coarse=Fal
         Functions and a target.
     noise : ProfiledNoise or KnownNoise
         What is known of the noise.
-    tol, max_iter, trace
-        As of `Ascent`; the trace is that of the best start.
-    coarse : bool, default=False
-        Whether to stop near the maximum.
+    tol, max_iter, trace, least
+        As of `Ascent`; the trace is that of the way to the end that is taken.
 
     Returns
     -------
     SparseFit
     """
     with at_most(1):  # many small matrices, numpy's and scipy's in turn
-        return _best_of_starts(values, noise, tol, max_iter, trace, coarse)
-
-
-def _best_of_starts(values, noise, tol, max_iter, trace, coarse):
-    tries = [_from_overfull(values, noise, level, tol, max_iter) for level in _STARTS]
-    best, steps = min(tries, key=lambda pair: pair[0].value)
-    if coarse:
-        return best
-    ascent = Ascent(best.active, noise, tol, max_iter, steps)
-    ascent.n_steps = best.n_steps
-    fit = ascent.run()
+        active, steps, n_steps = _best_end(values, noise, tol, max_iter, max(least, _TO_COMPARE))
+        fit = Ascent(active, noise, tol, max_iter, steps, least, n_steps).run()
     if trace is not None:
         trace.extend(steps)
     return fit
 
 
-def _from_overfull(values, noise, level, tol, max_iter):
-    """Return where an ascent ends that starts with too many functions, coarse for many, and its trace."""
-    active, n, steps = Active(values, np.zeros(len(values))), _rows(noise, values), []
-    if values.yy > 0:
-        overfull = Ascent(active, KnownNoise(level * values.yy / n), tol, max_iter)
-        overfull.add(_ENTRY, min(_MOST * n, _MOST_IN_ALL))
-    return Ascent(active, noise, tol, max_iter, steps, coarse=len(values) > _FEW).run(), steps
+def _best_end(values, noise, tol, max_iter, least):
+    """Return a model near the best maximum found, the trace of the way to it, and the number of steps."""
+    active, ends, n_steps = Active(values, np.zeros(len(values))), [], 0
+    for share in _SHARES:
+        if _overfill(active, TooLittleNoise(_rows(noise, values), share), tol, max_iter) or not ends:
+            steps = []
+            fit = Ascent(active, noise, tol, max_iter, steps, least, n_steps).run()
+            n_steps = fit.n_steps
+            ends.append((fit.value, active.d.copy(), steps))
+    _, d, steps = min(ends, key=lambda end: end[0])
+    return (active if d is ends[-1][1] else Active(values, d)), steps, n_steps
+
+
+def _overfill(active, noise, tol, max_iter):
+    """Add functions that there would be for less noise; return how many."""
+    before = len(active.members)
+    if active.values.yy > 0:
+        Ascent(active, noise, tol, max_iter).add(_ENTRY, min(_MOST * noise.n, _MOST_IN_ALL))
+    return len(active.members) - before

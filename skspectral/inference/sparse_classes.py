@@ -14,7 +14,8 @@ from ..linalg.curved import FactorPrior
 from ..linalg.rows import Rows
 from ..support.threads import at_most
 from .approximate import laplace
-from .sparse import Ascent, KnownNoise
+from .sparse import Ascent
+from .sparse_noise import KnownNoise
 
 __all__ = ["LatentExpansion", "expand_latent"]
 

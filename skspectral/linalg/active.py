@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg import qr
-from scipy.linalg.lapack import dgeqrf, dorgqr, dposv, dtrtri
+from scipy.linalg.lapack import dgeqrf, dorgqr, dposv, dtpmqrt, dtpqrt, dtrtri
 
 __all__ = ["Active", "FunctionValues", "descent_direction"]
 
@@ -14,11 +14,14 @@ _DEPENDENT = 1e-10
 # Dimensions that all columns may have, at first; random combinations of columns to check it; what is left of
 # these then, and what more dimensions may remove.
 _FEW, _CHECKS, _NEGLIGIBLE, _HOPEFUL = 64, 4, 1e-14, 1e-7
-# Columns that LAPACK treats at a time.
-_BLOCK = 64
+# Columns that LAPACK treats at a time, and where both parts of a matrix are triangular.
+_BLOCK, _SMALL_BLOCK = 64, 8
 _TINY = np.finfo(np.float64).tiny
 # What is added to the expected curvature of functions alike.
 _FLATTEST = 1e-10
+# How much of the expected curvature may be added to the curvature, and the gradient at which it replaces it.
+_SHARES = 0.01 * 2.0 ** np.arange(8)
+_FAR = 0.5
 
 
 @dataclass(frozen=True)
@@ -33,17 +36,21 @@ class FunctionValues:
         The target.
     outside : float
         Squared length of what the target has outside of that space.
+    is_triangular : bool
+        Whether Phi is square and upper triangular.
     """
 
     Phi: np.ndarray
     y: np.ndarray
     outside: float = 0.0
+    is_triangular: bool = False
 
     @classmethod
     def on_rows(cls, Phi, Y):
         """Return the functions with each column of Y (n, m), on fewer than n coordinates where that is so."""
         n, k = Phi.shape
-        if n > 2 * k:
+        triangular = n > 2 * k
+        if triangular:
             R, coordinates, outside = _triangular(Phi, Y)
         else:
             Q = _span_of_few(Phi)
@@ -51,7 +58,7 @@ class FunctionValues:
                 return [cls(Phi, y) for y in Y.T]
             R, coordinates = Q.T @ Phi, Q.T @ Y
             outside = np.sum((Y - Q @ coordinates) ** 2, axis=0)
-        return [cls(R, y, float(r)) for y, r in zip(coordinates.T, outside, strict=True)]
+        return [cls(R, y, float(r), triangular) for y, r in zip(coordinates.T, outside, strict=True)]
 
     @cached_property
     def yy(self):
@@ -68,12 +75,12 @@ class FunctionValues:
         return int(np.argmax(alike)) if len(alike) > 1 else None
 
     def among(self, a):
-        """Return the functions a alone."""
+        """Return the functions a alone, on as many coordinates where there are more."""
         Phi = self.Phi[:, a]
-        if len(Phi) <= 2 * len(a):
+        if len(Phi) < len(a):
             return FunctionValues(Phi, self.y, self.outside)
-        (values,) = FunctionValues.on_rows(Phi, self.y[:, None])
-        return FunctionValues(values.Phi, values.y, values.outside + self.outside)
+        R, y, outside = _triangular(Phi, self.y[:, None])
+        return FunctionValues(R, y[:, 0], float(outside[0]) + self.outside, True)
 
 
 class Active:
@@ -112,7 +119,8 @@ class Active:
 
     Orthogonality keeps the digits that the normal equations lose where functions are alike and noise is
     small, which is the ordinary case for smooth kernels. A function that enters appends a column: O(n k). Any
-    other change starts afresh, O(n M^2), and n M k where S and Q of all functions are asked for.
+    other change starts afresh, O(n M^2), and n M k where S and Q of all functions are asked for. Where Phi is
+    triangular both parts are, and stay so.
     """
 
     def __init__(self, values, d):
@@ -122,13 +130,30 @@ class Active:
 
     def refresh(self):
         """Compute everything from d."""
-        self.members = a = np.flatnonzero(self.d)
-        M = len(a)
-        factor, tau = _reflectors(self._augmented(a))
+        self.members = np.flatnonzero(self.d)
+        self._on_rows = self._watched = self._room = None
+        if self.values.is_triangular and 0 < len(self.members) == len(self.values):
+            self._decompose_triangles()
+        else:
+            self._decompose()
+
+    def _decompose(self):
+        """Compute what is known of the active functions."""
+        M = len(self.members)
+        factor, tau = _reflectors(self._augmented(self.members))
+        self._reflectors = factor, tau
         self._Q2 = np.triu(dtrtri(factor[:M, :M])[0]) if M else np.zeros((0, 0))
         self.log_det = 2.0 * np.log(np.abs(factor.diagonal()[:M])).sum()
-        self._reflectors, self._on_rows, self._watched = (factor, tau), None, None
         self._settle(factor[:M, M], factor[M, M] ** 2)
+
+    def _decompose_triangles(self):
+        """Do the same where all functions are active and triangular: a quarter of the work."""
+        M, columns = len(self.members), self.values.Phi * np.sqrt(self.d)
+        R, V, T, _ = dtpqrt(M, min(M, _SMALL_BLOCK), np.asfortranarray(columns), np.eye(M, order="F"))
+        w, rest, _ = dtpmqrt(M, V, T, self.values.y[:, None], np.zeros((M, 1)), trans="T")
+        self._reflectors, self._Q2 = None, dtrtri(R)[0]
+        self.log_det = 2.0 * np.log(np.abs(R.diagonal())).sum()
+        self._settle(w[:, 0], rest[:, 0] @ rest[:, 0])
 
     def _augmented(self, a):
         """Return [Phi D^1/2, y; I, 0]: the last column of its R is Q_1'y above the root of y'C^-1 y."""
@@ -151,6 +176,8 @@ class Active:
         """Return Q_1 and C^-1 y, which only other functions ask for."""
         if self._on_rows is None:
             n, M = len(self.values.y), len(self.members)
+            if self._reflectors is None:
+                self._decompose()
             factor, tau = self._reflectors
             Q1 = dorgqr(factor[:, :M], tau[:M], lwork=_BLOCK * M)[0][:n] if M else np.zeros((n, 0))
             self._on_rows = Q1, self.values.y - Q1 @ self._w
@@ -185,16 +212,26 @@ class Active:
 
     def _append(self, j):
         """Take in function j: a new last column of Q_1 and Q_2."""
-        (S, Q), (Q1, left), M = self._watch(), self._rows(), len(self.members)
+        (S, Q), (_, left), M = self._watch(), self._rows(), len(self.members)
         new, lower, pivot = self._new_column(self.values.Phi[:, j], np.sqrt(self.d[j]))
         w, t = new @ self.values.y, new @ self.values.Phi
-        Q2 = np.zeros((M + 1, M + 1))
-        Q2[:M, :M], Q2[:M, M], Q2[M, M] = self._Q2, lower, 1.0 / pivot
-        self._Q2, self._on_rows = Q2, (np.column_stack([Q1, new]), left - w * new)
+        Q1, Q2 = self._with_room()
+        Q1[:, M], Q2[:M, M], Q2[M, M] = new, lower, 1.0 / pivot
+        self._Q2, self._on_rows = Q2[: M + 1, : M + 1], (Q1[:, : M + 1], left - w * new)
         self._watched = S - t**2, Q - w * t
         self.members = np.append(self.members, j)
         self.log_det += 2.0 * np.log(pivot)
         self._settle_appended(np.append(self._w, w))
+
+    def _with_room(self):
+        """Return matrices that begin with Q_1 and Q_2 and have room for another column."""
+        M = len(self.members)
+        if self._room is None or self._room[0].shape[1] == M:
+            parts, size = (self._rows()[0], self._Q2), 2 * M + 8
+            self._room = np.empty((len(parts[0]), size), order="F"), np.zeros((size, size), order="F")
+            for large, part in zip(self._room, parts, strict=True):
+                large[: len(part), :M] = part
+        return self._room
 
     def _new_column(self, phi, root):
         """Return the new column, its upper and lower part, and the new diagonal entry of R."""
@@ -293,9 +330,31 @@ def descent_direction(gradient, H, expected):
 
     `expected` is the mean of H over targets of the model, which is never negative. It is needed where H has
     negative curvature; with |gradient| on its diagonal no single entry of the step is much longer than 1.
+    Where the gradient is small this is near a saddle, and as little of it as will do is added to H: the step
+    is long in the directions that lead away.
     """
-    for curvature in (H, expected + np.diag(np.abs(gradient) + _FLATTEST)):
-        _, direction, info = dposv(curvature, -gradient)
-        if info == 0:
-            return direction
-    return -gradient
+    direction, is_bowl = _solved(H, gradient)
+    if is_bowl:
+        return direction
+    safe = expected + np.diag(np.abs(gradient) + _FLATTEST)
+    is_far = np.abs(gradient).max() > _FAR
+    return _solved(safe, gradient)[0] if is_far else _beside_saddle(gradient, H, safe)
+
+
+def _solved(curvature, gradient):
+    """Return the step to the bottom of a bowl, and whether it is one; else the steepest descent."""
+    _, direction, info = dposv(curvature, -gradient)
+    return (direction, True) if info == 0 else (-gradient, False)
+
+
+def _beside_saddle(gradient, H, safe):
+    """Return the step for the least of some shares of `safe` with which H is a bowl, found by bisection."""
+    low, high, direction = 0, len(_SHARES), None
+    while low < high:
+        middle = (low + high) // 2
+        step, is_bowl = _solved(H + _SHARES[middle] * safe, gradient)
+        if is_bowl:
+            high, direction = middle, step
+        else:
+            low = middle + 1
+    return _solved(safe, gradient)[0] if direction is None else direction

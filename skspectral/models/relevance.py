@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from ..inference.candidates import expand
-from ..inference.sparse import ProfiledNoise
+from ..inference.sparse_noise import ProfiledNoise
 from ..kernels.gammas import GAMMA_NAMES, matrices
 from ..kernels.gram import PrecomputedGram
 from ..linalg.dictionary import Dictionary
@@ -101,10 +101,11 @@ class RelevanceVectorRegressor(MultiOutputMixin, RegressorMixin, SparseRegressio
     Notes
     -----
     The evidence has many local maxima. They are approached from models with too many functions by Newton
-    steps in all log v_i, the noise variance at its best throughout, from three starts; the best end is
-    taken. Beyond 20,000 rows the candidates are the functions of 20,000 rows that look random (they are
-    chosen by the content of the rows, so that results are reproducible). Memory is O(n_samples) times a
-    few times the number of relevance vectors; the kernel matrix is never formed where it is large.
+    steps in all log v_i, the noise variance at its best throughout; then functions are added to the end once
+    more, and the better end is taken. Beyond 20,000 rows the candidates are the functions of 20,000 rows that
+    look random (they are chosen by the content of the rows, so that results are reproducible). Memory is
+    O(n_samples) times a few times the number of relevance vectors; the kernel matrix is never formed where it
+    is large.
 
     Far from the data all functions of a local kernel vanish, and with them the standard deviation of f: where
     least is known, the model is most certain. ``predict(..., include_prior=True)`` is the remedy, after

@@ -1,0 +1,136 @@
+"""What is known of the noise, and what a function would do to the evidence then.
+
+See `sparse` for the letters.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["KnownNoise", "Outlook", "ProfiledNoise", "TooLittleNoise"]
+
+# Smallest y'C^-1 y relative to y'y: below it is rounding, and the data count as free of noise.
+_NOISE_FREE = 1e-12
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What each function would do, the others as they are.
+
+    Attributes
+    ----------
+    d : ndarray of shape (k,)
+        Its best prior variance.
+    gain : ndarray of shape (k,)
+        How much lower -2 log evidence would be there.
+    relevance : ndarray of shape (k,)
+        Above 1 where the function belongs to the model.
+    worth : ndarray of shape (k,) or float
+        How much higher -2 log evidence would be without it.
+    """
+
+    d: np.ndarray
+    gain: np.ndarray
+    relevance: np.ndarray
+    worth: np.ndarray | float
+
+
+@dataclass(frozen=True)
+class ProfiledNoise:
+    """The noise variance is the best one, y'C^-1 y/n, whatever the prior variances are."""
+
+    n: int
+
+    def value(self, active):
+        """Return n log(y'C^-1 y/n) + log|C|: -2 log evidence up to a constant."""
+        return self.n * np.log(self._rest(active) / self.n) + active.log_det
+
+    def outlook(self, active, s, q, rest, d):
+        """Return what functions would do that have s, q and rest without them, and d now; None for 0."""
+        e, safe = _explained(s, q)
+        rest = np.maximum(rest, self._floor(active))
+        e = np.minimum(e, rest - 0.5 * self._floor(active))
+        u = np.maximum((self.n * e - rest) / (rest - e), 0.0)
+        share = e / rest
+        worth = 0.0 if d is None else self._drop(d * s, share)
+        return Outlook(u / safe, self._drop(u, share) - worth, self.n * share, worth)
+
+    def _drop(self, u, share):
+        return (self.n - 1) * np.log1p(u) - self.n * np.log1p((1.0 - share) * u)
+
+    def slope(self, active):
+        """Return the factor of Q^2 in d value/dd = S - factor Q^2."""
+        return self.n / self._rest(active)
+
+    def bend(self, active):
+        """Return the factor of -Q_i^2 Q_j^2 in the second derivatives."""
+        return self.n / self._rest(active) ** 2
+
+    def variance(self, active):
+        """Return the noise variance."""
+        return self._rest(active) / self.n
+
+    def _floor(self, active):
+        return max(_NOISE_FREE * active.values.yy, 1e-100)  # 0 targets are no reason to divide by 0
+
+    def _rest(self, active):
+        return max(active.rest, self._floor(active))
+
+
+@dataclass(frozen=True)
+class KnownNoise:
+    """The noise variance is given."""
+
+    v: float = 1.0
+
+    def value(self, active):
+        """Return y'C^-1 y/v + log|C|: -2 log evidence up to a constant."""
+        return active.rest / self.v + active.log_det
+
+    def outlook(self, active, s, q, rest, d):
+        """Return what functions would do that have s and q without them, and d now; None for 0."""
+        e, safe = _explained(s, q)
+        e = e / self.v
+        u = np.maximum(e - 1.0, 0.0)
+        worth = 0.0 if d is None else _drop_known(d * s, e)
+        return Outlook(u / safe, _drop_known(u, e) - worth, e, worth)
+
+    def slope(self, active):
+        """Return the factor of Q^2 in d value/dd = S - factor Q^2."""
+        return 1.0 / self.v
+
+    def bend(self, active):
+        """Return the factor of -Q_i^2 Q_j^2 in the second derivatives: none."""
+        return 0.0
+
+    def variance(self, active):
+        """Return the noise variance."""
+        return self.v
+
+
+@dataclass(frozen=True)
+class TooLittleNoise:
+    """The noise variance is a share of the best one: functions look more relevant than they are."""
+
+    n: int
+    share: float
+
+    def value(self, active):
+        """Return what a noise variance at its best would make of -2 log evidence."""
+        return ProfiledNoise(self.n).value(active)
+
+    def outlook(self, active, s, q, rest, d):
+        """Return what functions would do that have s and q without them, and d now; None for 0."""
+        best = ProfiledNoise(self.n).variance(active)
+        return KnownNoise(self.share * best).outlook(active, s, q, rest, d)
+
+
+def _explained(s, q):
+    """Return q^2/s, 0 where s is 0, and an s that can be divided by."""
+    independent = s > 0
+    safe = np.where(independent, s, 1.0)
+    return np.where(independent, q * q / safe, 0.0), safe
+
+
+def _drop_known(u, e):
+    return e * u / (1.0 + u) - np.log1p(u)
