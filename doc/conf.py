@@ -39,6 +39,8 @@ templates_path = ["_templates"]
 html_theme = "furo"
 html_title = "skspectral"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 default_role = "py:obj"
 
 autosummary_generate = True
@@ -68,8 +70,14 @@ sphinx_gallery_conf = {
 
 # Formulas as MathML, which browsers draw themselves: no script from elsewhere, so that pages work offline.
 def mathml(source, display):
-    """Return TeX as MathML."""
-    return str(latex2mathml.tex2mathml(source, as_block=display))
+    """Return TeX as MathML.
+
+    docutils puts the index of a letter with an accent below it, and no space around the name of a function.
+    """
+    text = str(latex2mathml.tex2mathml(source.replace(r"\tilde y", "ỹ"), as_block=display))
+    return re.sub(
+        r"<mi>(\w+)</mi>\s*<mo>&ApplyFunction;</mo>", r'<mo lspace="0.17em" rspace="0.17em">\1</mo>', text
+    )
 
 
 def visit_math(self, node):
@@ -134,7 +142,7 @@ def grouped(names):
 
 def section(title, names):
     """Return a table of names, each with a page of its own."""
-    rows = "\n".join(f"   {name}" for name in names)
+    rows = "\n".join(f"   ~{name}" for name in names)
     return f"{title}\n{'-' * len(title)}\n\n.. autosummary::\n   :toctree: api\n   :nosignatures:\n\n{rows}\n"
 
 
