@@ -69,15 +69,20 @@ sphinx_gallery_conf = {
 
 
 # Formulas as MathML, which browsers draw themselves: no script from elsewhere, so that pages work offline.
-def mathml(source, display):
-    """Return TeX as MathML.
+# docutils writes an index of a letter with a tilde below it, and no space around the name of a function.
+TILDE_WITH_INDEX = re.compile(
+    r"<msup>\s*<munderover>\s*(<mi>\w</mi>)\s*(<mi>\w</mi>|<mrow>.*?</mrow>)\s*(<mo [^>]*>~</mo>)\s*"
+    r"</munderover>\s*(<mn>\d</mn>)\s*</msup>",
+    re.DOTALL,
+)
+FUNCTION = re.compile(r"<mi>(\w+)</mi>\s*<mo>&ApplyFunction;</mo>")
 
-    docutils puts the index of a letter with an accent below it, and no space around the name of a function.
-    """
-    text = str(latex2mathml.tex2mathml(source.replace(r"\tilde y", "ỹ"), as_block=display))
-    return re.sub(
-        r"<mi>(\w+)</mi>\s*<mo>&ApplyFunction;</mo>", r'<mo lspace="0.17em" rspace="0.17em">\1</mo>', text
-    )
+
+def mathml(source, display):
+    """Return TeX as MathML."""
+    text = str(latex2mathml.tex2mathml(source, as_block=display))
+    text = TILDE_WITH_INDEX.sub(r'<msubsup><mover accent="true">\1\3</mover>\2\4</msubsup>', text)
+    return FUNCTION.sub(r'<mo lspace="0.17em" rspace="0.17em">\1</mo>', text)
 
 
 def visit_math(self, node):
