@@ -29,8 +29,8 @@ which is the textbook's restricted likelihood (REML) plus the constant 1/2 log|F
 
 with h = f*'(F'F)^-1 F', k~ = k* - K h' and k~** = k** - 2 h k* + h K h' + g h h'. How criteria tune g is told
 in `skspectral.criteria`, what a factor is worth in `skspectral.decomposition.certificate`. Modules lie on
-floors, and import only from floors below: support, kernels, linalg, criteria, inference, decomposition,
-learning, models, and on top of them streaming, search, metrics and displays.
+floors, and import only from floors below: support, kernels, linalg, likelihoods, criteria, inference,
+decomposition, learning, models, and on top of them streaming, search, metrics and displays.
 """
 
 from importlib import import_module

@@ -59,7 +59,7 @@ __all__ = [
 ]
 
 # What users call them; models take the names from here.
-BY_NAME = {
+BY_NAME: dict[str, type[Likelihood]] = {
     "bernoulli": Bernoulli,
     "categorical": Categorical,
     "gaussian": Gaussian,
