@@ -39,6 +39,8 @@ templates_path = ["_templates"]
 html_theme = "furo"
 html_title = "skspectral"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 default_role = "py:obj"
 
 autosummary_generate = True
@@ -67,9 +69,20 @@ sphinx_gallery_conf = {
 
 
 # Formulas as MathML, which browsers draw themselves: no script from elsewhere, so that pages work offline.
+# docutils writes an index of a letter with a tilde below it, and no space around the name of a function.
+TILDE_WITH_INDEX = re.compile(
+    r"<msup>\s*<munderover>\s*(<mi>\w</mi>)\s*(<mi>\w</mi>|<mrow>.*?</mrow>)\s*(<mo [^>]*>~</mo>)\s*"
+    r"</munderover>\s*(<mn>\d</mn>)\s*</msup>",
+    re.DOTALL,
+)
+FUNCTION = re.compile(r"<mi>(\w+)</mi>\s*<mo>&ApplyFunction;</mo>")
+
+
 def mathml(source, display):
     """Return TeX as MathML."""
-    return str(latex2mathml.tex2mathml(source, as_block=display))
+    text = str(latex2mathml.tex2mathml(source, as_block=display))
+    text = TILDE_WITH_INDEX.sub(r'<msubsup><mover accent="true">\1\3</mover>\2\4</msubsup>', text)
+    return FUNCTION.sub(r'<mo lspace="0.17em" rspace="0.17em">\1</mo>', text)
 
 
 def visit_math(self, node):
@@ -134,7 +147,7 @@ def grouped(names):
 
 def section(title, names):
     """Return a table of names, each with a page of its own."""
-    rows = "\n".join(f"   {name}" for name in names)
+    rows = "\n".join(f"   ~{name}" for name in names)
     return f"{title}\n{'-' * len(title)}\n\n.. autosummary::\n   :toctree: api\n   :nosignatures:\n\n{rows}\n"
 
 

@@ -13,12 +13,13 @@ The values are simulated, so that nothing has to be fetched. Give a csv file wit
 """
 
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, RationalQuadratic, WhiteKernel
 
-from skspectral import AdditivePartsDisplay, SpectralGPRegressor
+from skspectral import AdditivePartsDisplay, KernelBoundWarning, SpectralGPRegressor
 
 TREND = 50.0**2 * RBF(50.0)
 SEASON = 2.0**2 * RBF(100.0) * ExpSineSquared(1.0, 1.0, periodicity_bounds="fixed")
@@ -49,6 +50,7 @@ def monthly_means(path):
 def main(path=None):
     """Fit, draw the parts, and tell how they add up."""
     X, y = simulated_months() if path is None else monthly_means(path)
+    warnings.simplefilter("ignore", KernelBoundWarning)  # of the trend, which is nearly a line
     gp = SpectralGPRegressor(TREND + SEASON + IRREGULAR + NOISE).fit(X, y)
     print(f"{len(X)} months, kernel {gp.kernel_}")
     print(f"signal variance {gp.signal_variance_:.4g}, noise variance {gp.noise_variance_:.4g}")

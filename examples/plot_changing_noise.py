@@ -6,8 +6,8 @@ moves, afterwards measurements scatter widely. SpectralGPRegressor has one noise
 is far too wide at first and too narrow where it matters. HeteroscedasticGPRegressor learns the noise as a
 second smooth function, its kernel by the evidence as well.
 
-Give a path to save the picture there: the README's comes from
-python examples/plot_changing_noise.py examples/images/changing_noise.png
+A path given on the command line is where the picture goes; the README's goes to
+examples/images/changing_noise.png.
 """
 
 import sys

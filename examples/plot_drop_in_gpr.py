@@ -57,7 +57,7 @@ def main():
     times = [1000 * np.median(result["fit_time"]) for result in results.values()]
     bars = axes[2].barh(names, times, color=COLORS, height=0.5)
     axes[2].bar_label(bars, fmt="{:.0f}", padding=3)
-    axes[2].margins(x=0.15)
+    axes[2].margins(x=0.25)  # for the numbers
     axes[2].set(title="median time of a fit", xlabel="milliseconds")
     axes[2].set_yticks(range(2), [name.replace("Regressor", "\nRegressor") for name in names])
     path = Path(__file__).with_suffix(".png")

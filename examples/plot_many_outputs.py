@@ -62,12 +62,13 @@ def main():
         color=BLUE,
         label="found, 95 % profile interval",
     )
-    axes[0].set(xscale="log", yscale="log", xlabel="noise std of each output", ylabel="found by one fit")
+    axes[0].set(xscale="log", yscale="log", xlabel="noise std of each output", ylabel="found")
+    axes[0].set_title("Thirty noise levels, found by one fit")
     axes[0].legend()
     bars = axes[1].bar(times.keys(), times.values(), color=(GREEN, BLUE, ORANGE), width=0.6)
     axes[1].bar_label(bars, fmt="{:.0f}")
     axes[1].margins(y=0.1)
-    axes[1].set(ylabel="milliseconds of a fit", title=f"{len(X)} rows")
+    axes[1].set(ylabel="milliseconds of a fit", title=f"Times, {len(X)} rows")
     path = Path(__file__).with_suffix(".png")
     figure.savefig(path, dpi=110)
     print({name.replace("\n", " "): round(ms, 1) for name, ms in times.items()}, "ms")

@@ -43,9 +43,11 @@ def main(path):
     for ax, (name, model) in zip(axes, models.items(), strict=True):
         display = PredictionBandDisplay.from_estimator(model.fit(X, y), X, y, ax=ax)
         used = len(X) if display.used is None else len(display.used)
-        ax.set(xlabel=f"{name}: {used} functions", ylabel="")
+        ax.set(title=f"{name}: {used} functions", xlabel="x", ylabel="y" if ax is axes[0] else "")
         ax.get_legend().remove()
         print(f"{name}: {used} functions, noise {np.sqrt(model.noise_variance_):.3f}")
+    handles, labels = axes[1].get_legend_handles_labels()
+    figure.legend(handles, [*labels[:-1], "functions in use"], loc="outside lower center", ncols=5)
     figure.savefig(path, dpi=110, metadata={"Software": None})
     print(f"saved {path}")
 

@@ -47,14 +47,16 @@ def main():
     difference = np.abs(at_once.predict(X_new) - model.predict(X_new)).max()
 
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    axes[0].loglog(rows, errors, "o-", color=BLUE, ms=4, label="rms error of the mean")
+    axes[0].loglog(rows, errors, "o-", color=BLUE, ms=4, label="of the predicted mean")
     axes[0].loglog(rows, errors[0] * np.sqrt(rows[0] / np.array(rows)), "--", color="grey", label="1/√rows")
     axes[1].semilogx(rows, noise, "o-", color=BLUE, ms=4, label="found")
     axes[1].axhline(NOISE, color=ORANGE, label="true")
     error = 1.96 * NOISE / np.sqrt(2 * np.array(rows))  # of a standard deviation from so many residuals
-    axes[1].fill_between(rows, NOISE - error, NOISE + error, color=ORANGE, alpha=0.15, lw=0, label="95 %")
-    axes[0].set_ylabel("against the true function")
-    axes[1].set_ylabel("standard deviation of the noise")
+    axes[1].fill_between(
+        rows, NOISE - error, NOISE + error, color=ORANGE, alpha=0.15, lw=0, label="95 % at so many rows"
+    )
+    axes[0].set(title="Error", ylabel="rms error against the true function")
+    axes[1].set(title="Noise", ylabel="standard deviation of the noise")
     axes[0].yaxis.set_minor_formatter("{x:g}")
     for ax in axes:
         ax.set_xlabel("rows seen")

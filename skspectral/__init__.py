@@ -29,67 +29,69 @@ which is the textbook's restricted likelihood (REML) plus the constant 1/2 log|F
 
 with h = f*'(F'F)^-1 F', k~ = k* - K h' and k~** = k** - 2 h k* + h K h' + g h h'. How criteria tune g is told
 in `skspectral.criteria`, what a factor is worth in `skspectral.decomposition.certificate`. Modules lie on
-floors, and import only from floors below: support, kernels, linalg, criteria, inference, decomposition,
-learning, models, and on top of them streaming, search, metrics and displays.
+floors, and import only from floors below: support, kernels, linalg, likelihoods, criteria, inference,
+decomposition, learning, models, and on top of them streaming, search, metrics and displays.
 """
 
-from importlib.metadata import version
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from .datasets import load_motorcycle
-from .displays import (
-    AdditivePartsDisplay,
-    CalibrationDisplay,
-    CorrelationDisplay,
-    EvidenceDisplay,
-    EvidenceSurfaceDisplay,
-    KernelSearchDisplay,
-    PredictionBandDisplay,
-    SpectrumDisplay,
-)
-from .inference.averaging import VariancePosterior
-from .inference.covariances import CovarianceResult
-from .inference.mean_summary import MeanSummary
-from .inference.tuning import TuningResult
-from .inference.uncertainty import VarianceUncertainty
-from .learning.design import KernelPosterior
-from .linalg.indefinite import Repair
-from .linalg.spectrum import Spectrum
-from .metrics import (
-    interval_coverage,
-    interval_coverage_scorer,
-    make_predictive_scorer,
-    mean_crps,
-    mean_interval_width,
-    mean_log_loss,
-    mean_standardized_log_loss,
-    neg_mean_crps,
-    neg_mean_interval_width,
-    neg_mean_log_loss,
-    neg_mean_standardized_log_loss,
-)
-from .models.classifier import SpectralGPClassifier
-from .models.correlation_methods import OutputCorrelations
-from .models.gaussian_process import SpectralGPRegressor
-from .models.generalized import GeneralizedGPRegressor
-from .models.heteroscedastic import HeteroscedasticGPRegressor
-from .models.kernel_ridge import SpectralKernelRidge
-from .models.laplacian import LaplacianProcessRegressor
-from .models.relevance import RelevanceVectorRegressor
-from .models.relevance_classifier import RelevanceVectorClassifier
-from .search import KernelSearchCV
-from .streaming import FeatureStatistics, StreamingSpectralRegressor
-from .support.exceptions import (
-    DegenerateCriterionWarning,
-    IndefiniteKernelError,
-    IndefiniteKernelWarning,
-    KernelBoundWarning,
-    LowRankWarning,
-    NoiseResolutionWarning,
-    RankDeficientBasisWarning,
-    UndeterminedVarianceWarning,
-)
+if TYPE_CHECKING:  # for type checkers; at run time the table below
+    from .datasets import load_motorcycle
+    from .displays import (
+        AdditivePartsDisplay,
+        CalibrationDisplay,
+        CorrelationDisplay,
+        EvidenceDisplay,
+        EvidenceSurfaceDisplay,
+        KernelSearchDisplay,
+        PredictionBandDisplay,
+        SpectrumDisplay,
+    )
+    from .inference.averaging import VariancePosterior
+    from .inference.covariances import CovarianceResult
+    from .inference.mean_summary import MeanSummary
+    from .inference.tuning import TuningResult
+    from .inference.uncertainty import VarianceUncertainty
+    from .learning.design import KernelPosterior
+    from .linalg.indefinite import Repair
+    from .linalg.spectrum import Spectrum
+    from .metrics import (
+        interval_coverage,
+        interval_coverage_scorer,
+        make_predictive_scorer,
+        mean_crps,
+        mean_interval_width,
+        mean_log_loss,
+        mean_standardized_log_loss,
+        neg_mean_crps,
+        neg_mean_interval_width,
+        neg_mean_log_loss,
+        neg_mean_standardized_log_loss,
+    )
+    from .models.classifier import SpectralGPClassifier
+    from .models.correlation_methods import OutputCorrelations
+    from .models.gaussian_process import SpectralGPRegressor
+    from .models.generalized import GeneralizedGPRegressor
+    from .models.heteroscedastic import HeteroscedasticGPRegressor
+    from .models.kernel_ridge import SpectralKernelRidge
+    from .models.laplacian import LaplacianProcessRegressor
+    from .models.relevance import RelevanceVectorRegressor
+    from .models.relevance_classifier import RelevanceVectorClassifier
+    from .search import KernelSearchCV
+    from .streaming import FeatureStatistics, StreamingSpectralRegressor
+    from .support.exceptions import (
+        DegenerateCriterionWarning,
+        IndefiniteKernelError,
+        IndefiniteKernelWarning,
+        KernelBoundWarning,
+        LowRankWarning,
+        NoiseResolutionWarning,
+        RankDeficientBasisWarning,
+        UndeterminedVarianceWarning,
+    )
 
-__version__ = version("skspectral")
+    __version__: str
 
 __all__ = [
     "AdditivePartsDisplay",
@@ -142,3 +144,102 @@ __all__ = [
     "neg_mean_log_loss",
     "neg_mean_standardized_log_loss",
 ]
+
+# Names are imported when they are first asked for (PEP 562): all classes of the package take a quarter of the
+# time that numpy, scipy and scikit-learn take to be imported, and few programs need half of them.
+_HOMES = {
+    "datasets": ["load_motorcycle"],
+    "displays": [
+        "AdditivePartsDisplay",
+        "CalibrationDisplay",
+        "CorrelationDisplay",
+        "EvidenceDisplay",
+        "EvidenceSurfaceDisplay",
+        "KernelSearchDisplay",
+        "PredictionBandDisplay",
+        "SpectrumDisplay",
+    ],
+    "inference.averaging": ["VariancePosterior"],
+    "inference.covariances": ["CovarianceResult"],
+    "inference.mean_summary": ["MeanSummary"],
+    "inference.tuning": ["TuningResult"],
+    "inference.uncertainty": ["VarianceUncertainty"],
+    "learning.design": ["KernelPosterior"],
+    "linalg.indefinite": ["Repair"],
+    "linalg.spectrum": ["Spectrum"],
+    "metrics": [
+        "interval_coverage",
+        "interval_coverage_scorer",
+        "make_predictive_scorer",
+        "mean_crps",
+        "mean_interval_width",
+        "mean_log_loss",
+        "mean_standardized_log_loss",
+        "neg_mean_crps",
+        "neg_mean_interval_width",
+        "neg_mean_log_loss",
+        "neg_mean_standardized_log_loss",
+    ],
+    "models.classifier": ["SpectralGPClassifier"],
+    "models.correlation_methods": ["OutputCorrelations"],
+    "models.gaussian_process": ["SpectralGPRegressor"],
+    "models.generalized": ["GeneralizedGPRegressor"],
+    "models.heteroscedastic": ["HeteroscedasticGPRegressor"],
+    "models.kernel_ridge": ["SpectralKernelRidge"],
+    "models.laplacian": ["LaplacianProcessRegressor"],
+    "models.relevance": ["RelevanceVectorRegressor"],
+    "models.relevance_classifier": ["RelevanceVectorClassifier"],
+    "search": ["KernelSearchCV"],
+    "streaming": ["FeatureStatistics", "StreamingSpectralRegressor"],
+    "support.exceptions": [
+        "DegenerateCriterionWarning",
+        "IndefiniteKernelError",
+        "IndefiniteKernelWarning",
+        "KernelBoundWarning",
+        "LowRankWarning",
+        "NoiseResolutionWarning",
+        "RankDeficientBasisWarning",
+        "UndeterminedVarianceWarning",
+    ],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_FLOORS = (
+    "criteria",
+    "datasets",
+    "decomposition",
+    "displays",
+    "inference",
+    "kernels",
+    "learning",
+    "likelihoods",
+    "linalg",
+    "metrics",
+    "models",
+    "search",
+    "streaming",
+    "support",
+)
+
+
+def _found(name):
+    """Return what a name of the package stands for: a public object, a floor or the version."""
+    if name in _HOME_OF:
+        return getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
+    if name in _FLOORS:
+        return import_module(f".{name}", __name__)
+    if name == "__version__":
+        from importlib.metadata import version  # which imports parsers of mail
+
+        return version(__name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__, *_FLOORS})
+
+
+if not TYPE_CHECKING:  # a checker that sees it would take any name for an existing one
+
+    def __getattr__(name):
+        value = globals()[name] = _found(name)
+        return value

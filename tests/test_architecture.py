@@ -334,10 +334,60 @@ def test_the_walk_sees_what_is_there():
     assert place("linalg", "spectrum") > place("linalg", "rows") > place("kernels", "gram")
 
 
-def test_importing_the_package_imports_no_optional_dependency():
-    code = "import sys, skspectral; print(*(m for m in ('matplotlib', 'dask') if m in sys.modules))"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.split() == []
+def modules_after(code):
+    """Return the names of all modules that a fresh interpreter has loaded after some code."""
+    show = f"{code}; import sys; print(*sys.modules)"
+    return set(
+        subprocess.run(
+            [sys.executable, "-c", show], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+
+
+def test_importing_all_of_the_package_imports_no_optional_dependency():
+    scikit_learns_own = modules_after(
+        "import sklearn.gaussian_process, sklearn.kernel_ridge, sklearn.pipeline"
+    )
+    loaded = modules_after("from skspectral import *")
+    assert "skspectral.displays.canvas" in loaded
+    assert not (loaded - scikit_learns_own) & {
+        "matplotlib",
+        "dask",
+        "distributed",
+        "pandas",
+        "polars",
+        "rich",
+    }
+
+
+def test_names_are_imported_when_they_are_asked_for():
+    assert {name for name in modules_after("import skspectral") if name.startswith("skspectral.")} == set()
+    assert "numpy" not in modules_after("import skspectral")
+    regressor = modules_after("from skspectral import SpectralGPRegressor")
+    idle = ("skspectral.displays", "skspectral.streaming", "skspectral.search", "skspectral.metrics")
+    assert not {name for name in regressor if name.startswith(idle)}
+
+
+def test_type_checkers_and_users_find_names_in_the_same_places():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    checked = next(node for node in tree.body if isinstance(node, ast.If)).body
+    seen = {
+        alias.name: node.module
+        for node in checked
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == skspectral._HOME_OF
+    assert {*seen, "__version__"} == PUBLIC
+
+
+def test_floors_are_attributes_and_other_names_are_not():
+    code = "import skspectral; skspectral.kernels.Columns; skspectral.likelihoods.Poisson; dir(skspectral)"
+    assert "skspectral.likelihoods.poisson" in modules_after(code)
+    assert set(dir(skspectral)) >= PUBLIC
+    assert set(FLOORS) <= set(dir(skspectral))
+    with pytest.raises(AttributeError, match="module 'skspectral' has no attribute 'nothing'"):
+        skspectral.nothing  # noqa: B018
 
 
 def test_the_public_names_are_these():

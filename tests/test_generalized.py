@@ -15,6 +15,7 @@ from sklearn.metrics import mean_poisson_deviance
 from skspectral import GeneralizedGPRegressor, KernelSearchCV, LowRankWarning, SpectralGPRegressor
 from skspectral.decomposition import plan
 from skspectral.likelihoods import (
+    BY_NAME,
     Categorical,
     Derivatives,
     Gaussian,
@@ -213,6 +214,17 @@ class WaitingTime(Likelihood):
 
     def conditional_mean(self, f):
         return np.exp(f)
+
+
+def test_every_likelihood_of_one_latent_value_goes_by_its_name():
+    X, y = np.linspace(0, 1, 8)[:, None], np.array([0.0, 1, 0, 0, 1, 1, 0, 1])  # numbers, counts and classes
+    for name, kind in BY_NAME.items():
+        model = GeneralizedGPRegressor(name, RBF(1.0), optimizer=None)
+        if kind.is_joint:
+            with pytest.raises(ValueError, match="The 'likelihood' parameter"):
+                model.fit(X, y)
+        else:
+            assert isinstance(model.fit(X, y).likelihood_, kind)
 
 
 def test_ones_own_likelihood():

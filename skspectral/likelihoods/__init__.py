@@ -58,7 +58,8 @@ __all__ = [
     "make_likelihood",
 ]
 
-_BY_NAME = {
+# What users call them; models take the names from here.
+BY_NAME: dict[str, type[Likelihood]] = {
     "bernoulli": Bernoulli,
     "categorical": Categorical,
     "gaussian": Gaussian,
@@ -85,8 +86,8 @@ def make_likelihood(likelihood):
     """
     if isinstance(likelihood, Likelihood):
         return likelihood
-    if not isinstance(likelihood, str) or likelihood not in _BY_NAME:
+    if not isinstance(likelihood, str) or likelihood not in BY_NAME:
         raise ValueError(
-            f"likelihood must be one of {sorted(_BY_NAME)} or an instance of Likelihood, got {likelihood!r}."
+            f"likelihood must be one of {sorted(BY_NAME)} or an instance of Likelihood, got {likelihood!r}."
         )
-    return _BY_NAME[likelihood]()
+    return BY_NAME[likelihood]()

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
-from ..likelihoods import Likelihood, StudentT, make_likelihood
+from ..likelihoods import BY_NAME, Likelihood, StudentT, make_likelihood
 from ..likelihoods.location_scale import robust_spread
 from ..support.atomic import all_or_nothing
 from ..support.exceptions import IndefiniteKernelError
@@ -111,7 +111,7 @@ class GeneralizedGPRegressor(RegressorMixin, LatentProcess):
     _parameter_constraints: dict = {
         **LatentProcess._parameter_constraints,
         "likelihood": [
-            StrOptions({"student_t", "laplace", "huber", "poisson", "gaussian", "bernoulli"}),
+            StrOptions({name for name, kind in BY_NAME.items() if not kind.is_joint}),
             Likelihood,
         ],
     }
