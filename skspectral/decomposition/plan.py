@@ -104,7 +104,8 @@ class Plan:
             )
         if self.route(n) is Route.EXACT:
             advice = "Use method='low_rank' or 'auto', or fewer rows."
-            check_fits(self._bytes_of_matrices(n), f"The decomposition of a kernel matrix of {n} rows", advice)
+            needed = _bytes_of_matrices(n, self._n_matrices)
+            check_fits(needed, f"The decomposition of a kernel matrix of {n} rows", advice)
         elif self.rank is not None:
             what = f"A factor of {n} rows and rank {self.rank}"
             check_fits(_bytes_of_factors(n, self.rank), what, "Use a smaller rank, or fewer rows.")
@@ -119,7 +120,9 @@ class Plan:
             return Route.OF_RANK
         if self.method == "low_rank":
             return Route.CERTIFIED
-        if not self._fits_in_memory(n) or (n > self._largest_affordable and not self.must_be_exact):
+        if not _fits_in_memory(n, self._n_matrices) or (
+            n > self._largest_affordable and not self.must_be_exact
+        ):
             return Route.AFFORDABLE
         return Route.EXACT if self.must_be_exact or n < SMALLEST_N else Route.CERTIFIED_OR_EXACT
 
@@ -184,12 +187,9 @@ class Plan:
     def _last_rank(self):
         return 1 if self.couples_rows else _LAST_RANK
 
-    def _fits_in_memory(self, n):
-        """Return whether a dense decomposition of n rows fits in memory and in LAPACK's 32-bit sizes."""
-        return n <= LARGEST_DENSE and self._bytes_of_matrices(n) < physical_memory()
-
-    def _bytes_of_matrices(self, n):
-        return 8.0 * (_COUPLED_MATRICES if self.couples_rows else _MATRICES) * n**2
+    @property
+    def _n_matrices(self):
+        return _COUPLED_MATRICES if self.couples_rows else _MATRICES
 
     def _affordable_rank(self, n):
         """Return the largest rank at which learning on n rows is affordable, in time and in memory."""
@@ -200,6 +200,15 @@ class Plan:
         if self.couples_rows:
             return (_AFFORDABLE_FLOPS / (_FLOPS_OF_COUPLED * n)) ** (1.0 / 3.0)
         return (_AFFORDABLE_FLOPS / (_FLOPS_OF_FACTOR * n)) ** 0.5
+
+
+def _fits_in_memory(n, n_matrices):
+    """Return whether a dense decomposition of n rows fits in memory and in LAPACK's 32-bit sizes."""
+    return n <= LARGEST_DENSE and _bytes_of_matrices(n, n_matrices) < physical_memory()
+
+
+def _bytes_of_matrices(n, n_matrices):
+    return 8.0 * n_matrices * n**2
 
 
 def _bytes_of_factors(n, rank):

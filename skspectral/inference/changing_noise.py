@@ -88,7 +88,9 @@ class ChangingNoise:
     def starting_constants(self):
         """Return the log of the spread of the targets: all is noise."""
         rows = self.y - self.y.mean() if self.has_constant else self.y
-        return np.array([0.5 * np.log(np.mean(self.weight * rows**2) + max(np.mean(self.resolution), 1e-300))])
+        return np.array(
+            [0.5 * np.log(np.mean(self.weight * rows**2) + max(np.mean(self.resolution), 1e-300))]
+        )
 
     def log_density(self, F):
         """Return log p(y|l); minus infinity where it is beyond all numbers."""

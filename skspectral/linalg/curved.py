@@ -131,9 +131,7 @@ class FactorPrior:
 
         K~ = C K(Z,Z)^-1 C' with C = K(X, Z), so dL = 2 tr((G Phi L^-1)'dC) - tr(L^-T Phi'G Phi L^-1 dK(Z,Z)).
         """
-        return self.pulled_back(
-            0.5 * (left @ (right.T @ self.Phi) + right @ (left.T @ self.Phi) - R_Phi)
-        )
+        return self.pulled_back(0.5 * (left @ (right.T @ self.Phi) + right @ (left.T @ self.Phi) - R_Phi))
 
     def pulled_back(self, G_Phi, by_missed=None):
         """Return the `Sensitivity` of G, given G Phi (n, r) and dL by the variances that Phi misses, (n,)."""
