@@ -120,9 +120,8 @@ class Plan:
             return Route.OF_RANK
         if self.method == "low_rank":
             return Route.CERTIFIED
-        if not _fits_in_memory(n, self._n_matrices) or (
-            n > self._largest_affordable and not self.must_be_exact
-        ):
+        is_dear = n > self._largest_affordable and not self.must_be_exact
+        if is_dear or not _fits_in_memory(n, self._n_matrices):
             return Route.AFFORDABLE
         return Route.EXACT if self.must_be_exact or n < SMALLEST_N else Route.CERTIFIED_OR_EXACT
 

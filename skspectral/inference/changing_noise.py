@@ -21,8 +21,8 @@ M_ij = D_i V_ij D_j P_ij and z = V t for V at the curvature above,
     t_i        = -2 sum_j V_ij W_ij + 4 D_i (P M P)_ii           (how log|I + K_l W| and log T move with l)
     dL/dK_mu   = 1/2 a a' - 1/2 P + 2 P M P + P diag(z D) P - [P (z D a) a' + a (P (z D a))'],
 
-and dL/dK_l has the form that it has for any likelihood. P has two forms, see `weighted_mean`: the matrix itself,
-or with a factor of K_mu, which makes all of this linear in n.
+and dL/dK_l has the form that it has for any likelihood. P has two forms, see `weighted_mean`: the matrix
+itself, or that of a factor of K_mu, which makes all of this linear in n.
 """
 
 from dataclasses import dataclass
@@ -63,8 +63,8 @@ class ChangingNoise:
         Is added to all r_i: squares of differences that targets do not resolve. Without it noise-free targets
         have no most probable noise.
     missed : ndarray of shape (n,), default=None
-        What a factor misses of the prior variances of the mean. It is part of all v_i; log p(y|l) then is a lower
-        bound of that of the kernel itself, whichever the factor (Titsias 2009).
+        What a factor misses of the prior variances of the mean. It is part of all v_i; log p(y|l) then is a
+        lower bound of that of the kernel itself, whichever the factor (Titsias 2009).
     """
 
     H = _ONE
@@ -88,9 +88,8 @@ class ChangingNoise:
     def starting_constants(self):
         """Return the log of the spread of the targets: all is noise."""
         rows = self.y - self.y.mean() if self.has_constant else self.y
-        return np.array(
-            [0.5 * np.log(np.mean(self.weight * rows**2) + max(np.mean(self.resolution), 1e-300))]
-        )
+        least = max(float(np.mean(self.resolution)), 1e-300)
+        return np.array([0.5 * np.log(np.mean(self.weight * rows**2) + least)])
 
     def log_density(self, F):
         """Return log p(y|l); minus infinity where it is beyond all numbers."""

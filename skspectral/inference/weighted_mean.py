@@ -6,10 +6,10 @@ How its density changes with log noise l, D = exp(2 l)/w, needs more of P than i
 
 ==========  ==================================================================================================
 DenseMean   P itself: O(n^3), several matrices n x n
-FactorMean  K = C C' with C (n, r): D^1/2 P D^1/2 = I - E E' with E (n, r + 1), the columns of
-            [C, 1] whitened and made orthonormal beside the prior. Then, with h_i = |e_i|^2,
-            D_i P_ii = 1 - h_i and D_i P_ij^2 D_j = (1 - 2 h_i) [i = j] + (e_i'e_j)^2, which
-            `linalg.coupled` multiplies with: O(n r^2 s) for s columns, O(n (r + s)) memory, nothing approximated
+FactorMean  K = C C' with C (n, r): D^1/2 P D^1/2 = I - E E' with E (n, r + 1), which spans D^-1/2 [C, 1].
+            Then, with h_i = |e_i|^2, D_i P_ii = 1 - h_i and D_i P_ij^2 D_j = (1 - 2 h_i) [i = j] +
+            (e_i'e_j)^2, which `linalg.coupled` multiplies with: O(n r^2 s) for s columns, O(n (r + s))
+            memory, and nothing is approximated
 ==========  ==================================================================================================
 
 Both share the verbs of `WeightedMean`.
@@ -49,9 +49,10 @@ class WeightedMean:
 
     Notes
     -----
-    Verbs of the forms: `shares` D_i P_ii; `curvature(more)` and `expected_curvature(more)`, that of -log p(y|l)
-    and its mean over y, with more (n,) on the diagonal; `tilt(Y)`, how the log determinant moves with l where
-    the posterior covariance of l is Y Y', and what `by_prior` needs of that; `by_prior(inner, z, by_missed)`.
+    Verbs of the forms: `shares` D_i P_ii; `curvature(more)` and `expected_curvature(more)`, that of
+    -log p(y|l) and its mean over y, with more (n,) on the diagonal; `tilt(Y)`, how the log determinant moves
+    with l where the posterior covariance of l is Y Y', and what `by_prior` needs of that;
+    `by_prior(inner, z, by_missed)`.
     """
 
     def __init__(self, prior, y, D, has_constant):

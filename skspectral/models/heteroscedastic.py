@@ -53,10 +53,10 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
     n_restarts_optimizer : int, default=0
         Further starts, drawn log-uniformly within the bounds; the best end is kept.
     method : {"auto", "exact", "low_rank"}, default="auto"
-        "exact" forms kernel matrices, O(n^3) for every step. "low_rank" has factors for both kernels, O(n r^2 s)
-        for ranks r of the mean's and s of the log noise's. "auto" uses factors for 1000 rows or more where
-        small ones give the log evidence to about 1e-3, and where matrices cost too much (above 5000 rows) the
-        largest that are affordable, with a :class:`LowRankWarning`.
+        "exact" forms kernel matrices, O(n^3) for every step. "low_rank" has factors for both kernels,
+        O(n r^2 s) for ranks r of the mean's and s of the log noise's. "auto" uses factors for 1000 rows or
+        more where small ones give the log evidence to about 1e-3, and where matrices cost too much (above
+        5000 rows) the largest that are affordable, with a :class:`LowRankWarning`.
     rank : int, default=None
         Rank of both factors; None means the smallest that gives the log evidence to about 1e-3.
     max_iter : int, default=100
@@ -87,8 +87,8 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
     mean_rank_ : int
         Number of kernel functions that the mean is made of: n for the matrix itself.
     noise_rank_ : int
-        Number of kernel functions that the log noise is made of; beside a matrix for the mean, the rank of its
-        kernel matrix to rounding.
+        Number of kernel functions that the log noise is made of; beside a matrix for the mean, the rank of
+        its kernel matrix to rounding.
     n_iter_ : int
         Newton steps to the most probable noise.
     n_evaluations_ : int
@@ -107,14 +107,14 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
 
     Notes
     -----
-    With kernel matrices O(n^3) for every step, and about ten of them in memory: for up to a few thousand rows.
+    With kernel matrices O(n^3) for every step, and about ten of them in memory: for a few thousand rows.
 
-    With factors C of the mean's kernel matrix and G of the log noise's, everything that is computed of them is
-    exact and linear in n: D^1/2 (C C' + D)^-1 D^1/2 is the identity minus E E' with as many columns as C (and one
-    for the constant), so that the coupling of all rows in the curvature, the squares of its entries, is a
-    diagonal plus (E E') o (E E'), and G'W G follows from the sums of E_ia E_ib G_ik over rows. What C misses of
-    the prior variance is added to the variance of the mean at its row: the density of y given the noise is then
-    a lower bound of that of the kernel itself.
+    With factors C of the mean's kernel matrix and G of the log noise's, everything that is computed of them
+    is exact and linear in n: D^1/2 (C C' + D)^-1 D^1/2 is the identity minus E E' with as many columns as C
+    (and one for the constant), so that the coupling of all rows in the curvature, the squares of its entries,
+    is a diagonal plus (E E') o (E E'), and G'W G follows from the sums of E_ia E_ib G_ik over rows. What C
+    misses of the prior variance is added to the variance of the mean at its row: the density of y given the
+    noise is then a lower bound of that of the kernel itself.
 
     Examples
     --------
@@ -337,7 +337,8 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
         -----
         Exact for the mean given the kernels and the noise, which still have seen the row: where the noise
         changes fast, the standard deviations are smaller than those of a refit without the row. The variance
-        is 1/P_ii, with exp(2 l_i + 2 u_i) in the place of exp(2 l_i), and more by what a factor of the mean misses.
+        is 1/P_ii, with exp(2 l_i + 2 u_i) in the place of exp(2 l_i), and larger by what a factor of the mean
+        misses.
         """
         check_is_fitted(self, "_latent")
         posterior = self._latent.spread
