@@ -8,7 +8,7 @@ import numpy as np
 
 from ..linalg.softmax_curved import AlikeClasses, contrasts, softmax_curved
 
-__all__ = ["ClassObservations", "LogisticBound", "Observations", "observe"]
+__all__ = ["ClassObservations", "LogisticBound", "Observations", "TiltedObservations", "observe"]
 
 
 def observe(likelihood, y, weight=None, n_classes=None):
@@ -109,6 +109,22 @@ class Observations:
         if self._last[0] is not F:
             self._last = F, self.likelihood.derivatives(self.y, self.shifted(F))
         return self._last[1]
+
+
+class TiltedObservations(Observations):
+    """Targets whose log density is larger by t'F, t (n, 1)."""
+
+    def __init__(self, observations, t):
+        super().__init__(observations.likelihood, observations.y, observations.weight, observations.offset)
+        self.t = t
+
+    def log_density(self, F):
+        """Return sum_i w_i log p(y_i|f_i) + t'F."""
+        return super().log_density(F) + float(np.vdot(self.t, F))
+
+    def first(self, F):
+        """Return the derivatives by F, (n, 1)."""
+        return super().first(F) + self.t
 
 
 class ClassObservations(Observations):
