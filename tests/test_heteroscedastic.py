@@ -26,7 +26,7 @@ from skspectral.inference.changing_noise import ChangingNoise, changing_noise, i
 from skspectral.kernels.gram import make_gram
 from skspectral.learning.latent import gradient
 from skspectral.learning.noise_task import RESOLUTION, MeanProcess, NoiseTask
-from skspectral.linalg.coupled import CoupledCurvature
+from skspectral.linalg.coupled import CoupledCurvature, SquaredProducts
 from skspectral.linalg.curved import DensePrior, FactorPrior
 from skspectral.linalg.factors import pivoted_cholesky
 
@@ -98,8 +98,8 @@ def test_coupled_curvatures_multiply_like_their_matrices():
     rng = np.random.default_rng(0)
     d, E, B, V = rng.normal(size=9), rng.normal(size=(9, 4)), rng.normal(size=(9, 3)), rng.normal(size=(9, 2))
     for coupled, W in (
-        (CoupledCurvature(d, E, -2.0, B), np.diag(d) - 2.0 * (E @ E.T) ** 2 - B @ B.T),
-        (CoupledCurvature(d, E, 2.0), np.diag(d) + 2.0 * (E @ E.T) ** 2),
+        (CoupledCurvature(d, SquaredProducts(E), -2.0, B), np.diag(d) - 2.0 * (E @ E.T) ** 2 - B @ B.T),
+        (CoupledCurvature(d, SquaredProducts(E), 2.0), np.diag(d) + 2.0 * (E @ E.T) ** 2),
     ):
         assert close(coupled @ V, W @ V, 1e-12)
         assert close(coupled.quadratic(V), V.T @ W @ V, 1e-12)

@@ -33,10 +33,11 @@ from scipy.special import ndtr
 
 from ..likelihoods.quadrature import invert, normal_rule
 from ..linalg.constants import ConstantTerms
+from ..linalg.curved import FactorPrior
 from ..support.exceptions import IndefiniteKernelError
 from .approximate import Approximation
 from .modes import find_mode
-from .weighted_mean import weighted_mean
+from .weighted_mean import Spread, weighted_mean
 
 __all__ = ["ChangingNoise", "NoiseApproximation", "changing_noise", "interval_over_noise"]
 
@@ -119,14 +120,20 @@ class ChangingNoise:
         """Return R at W, which is nowhere negative."""
         return prior.curved(self.expected_curvature(F))
 
+    def lumped_curved(self, prior, F, is_near):
+        """Return R at a cheap stand-in for the curvature (near the mode) or W; None where there is none."""
+        if not isinstance(self.prior, FactorPrior):
+            return None
+        return prior.curved((self.curvature if is_near else self.expected_curvature)(F).lumped())
+
     def curvature_times(self, F, V):
         """Return the curvature of -log p times V."""
         return self.curvature(F) @ V
 
-    def tilt(self, F, Y):
-        """Return t (n, 1) for the posterior covariance Y Y', and what `by_mean` needs of it."""
-        t, inner = self.mean_at(F).tilt(Y)
-        return (t + 2.0 * np.einsum("ik,ik->i", Y, Y) * self._unresolved(F))[:, None], inner
+    def tilt(self, F, spread):
+        """Return t (n, 1) for the posterior covariance of a `Spread`, and what `by_mean` needs of it."""
+        t, inner = self.mean_at(F).tilt(spread)
+        return (t + 2.0 * spread.variances * self._unresolved(F))[:, None], inner
 
     def by_mean(self, F, inner, z, v):
         """Return dL/dK_mu as a `Sensitivity`; v (n,) are the posterior variances of l."""
@@ -155,7 +162,8 @@ class NoiseApproximation(Approximation):
     @cached_property
     def _tilts(self):
         ones = [u / np.sqrt(one.sum()) for u, one in zip(self.constants.U, self.constants.RJ, strict=True)]
-        return self.observations.tilt(self.mode.F, np.hstack([self.curved.half.T, *ones]))
+        spread = Spread(self.prior.Phi, self.curved.root, ones)
+        return self.observations.tilt(self.mode.F, spread)
 
     @property
     def _tilt(self):

@@ -87,6 +87,10 @@ class Observations:
         """Return R at a curvature that is nowhere negative."""
         return prior.curved(self.weight * self.likelihood.step_curvature(self.y, self.shifted(F)))
 
+    def lumped_curved(self, prior, F, is_near):
+        """Return None: there is no cheaper stand-in for a curvature that does not couple rows."""
+        return None
+
     def bounded_curved(self, prior):
         """Return R at the largest curvature there is."""
         return AlikeClasses(prior.curved(self.largest_curvature * self.weight), 1)

@@ -15,6 +15,7 @@ FactorMean  K = C C' with C (n, r): D^1/2 P D^1/2 = I - E E' with E (n, r + 1), 
 Both share the verbs of `WeightedMean`.
 """
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -25,9 +26,38 @@ from ..linalg.curved import DensePrior, FactorPrior, Sensitivity
 from .approximate import Approximation
 from .modes import Mode
 
-__all__ = ["DenseMean", "FactorMean", "WeightedMean", "weighted_mean"]
+__all__ = ["DenseMean", "FactorMean", "Spread", "WeightedMean", "weighted_mean"]
 
 _ONE, _NONE = np.ones((1, 1)), np.ones((1, 0))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The posterior covariance Y Y' of the log noise, Y = [Phi M, ones].
+
+    Attributes
+    ----------
+    Phi : ndarray of shape (n, s)
+        Features of the log noise's kernel.
+    M : ndarray of shape (s, s)
+        What makes the covariance of the features' coefficients, M M'.
+    ones : list of ndarray of shape (n, 1)
+        What an uncertain constant adds.
+    """
+
+    Phi: np.ndarray
+    M: np.ndarray
+    ones: list
+
+    @cached_property
+    def Y(self):
+        """A root of the covariance, (n, s) or one more."""
+        return np.hstack([self.Phi @ self.M, *self.ones])
+
+    @cached_property
+    def variances(self):
+        """Its diagonal, (n,)."""
+        return np.einsum("ik,ik->i", self.Y, self.Y)
 
 
 class WeightedMean:
@@ -50,8 +80,8 @@ class WeightedMean:
     Notes
     -----
     Verbs of the forms: `shares` D_i P_ii; `curvature(more)` and `expected_curvature(more)`, that of
-    -log p(y|l) and its mean over y, with more (n,) on the diagonal; `tilt(Y)`, how the log determinant moves
-    with l where the posterior covariance of l is Y Y', and what `by_prior` needs of that;
+    -log p(y|l) and its mean over y, with more (n,) on the diagonal; `tilt(spread)`, how the log determinant
+    moves with l where its posterior covariance is that of a `Spread`, and what `by_prior` needs of that;
     `by_prior(inner, z, by_missed)`.
     """
 
@@ -134,9 +164,9 @@ class DenseMean(WeightedMean):
     def _coupled(self):
         return 2.0 * (self.D[:, None] * self.P**2 * self.D)
 
-    def tilt(self, Y):
+    def tilt(self, spread):
         """Return how -1/2 log|I + K_l W| and -1/2 log T move with l, (n,), and P M P (n, n)."""
-        V = Y @ Y.T
+        V = spread.Y @ spread.Y.T
         PMP = self.P @ (self.D[:, None] * V * self.D * self.P) @ self.P
         return -2.0 * (V * self._coupled).sum(axis=1) + 4.0 * self.D * np.diag(PMP), PMP
 
@@ -162,10 +192,14 @@ class FactorMean(WeightedMean):
     @cached_property
     def _to_P(self):
         """J (q, r) with D^1/2 P C = E J: no difference of large numbers where the noise is small."""
-        L_inv = self.curved.inverse_root()
+        L_inv = self.curved.root.T
         ones = (self.curved.half / self.D).sum(axis=1)  # E'D^-1/2 1, without its last
         rows = [-(ones @ L_inv)[None] / np.sqrt(one.sum()) for one in self.constants.RJ]
         return np.vstack([L_inv, *rows])
+
+    @cached_property
+    def _squares(self):
+        return SquaredProducts(self.E)
 
     @cached_property
     def leverages(self):
@@ -181,20 +215,22 @@ class FactorMean(WeightedMean):
         """Return the second derivatives of -log p(y|l) as a `CoupledCurvature`."""
         b = np.sqrt(self.D) * self.a
         B = 2.0 * b[:, None] * self.E
-        return CoupledCurvature(2.0 * (self.leverages + b**2) + more, self.E, -2.0, B)
+        return CoupledCurvature(2.0 * (self.leverages + b**2) + more, self._squares, -2.0, B)
 
     def expected_curvature(self, more):
         """Return their mean over y as a `CoupledCurvature`."""
-        return CoupledCurvature(2.0 - 4.0 * self.leverages + more, self.E, 2.0)
+        return CoupledCurvature(2.0 - 4.0 * self.leverages + more, self._squares, 2.0)
 
-    def tilt(self, Y):
+    def tilt(self, spread):
         """Return how -1/2 log|I + K_l W| and -1/2 log T move with l, (n,), and Y with its moments S.
 
         4 (sum_j V_ij (e_i'e_j)^2 - h_i V_ii + e_i'(E'diag(V) E - G) e_i) with G_ab = sum_ck S_ack S_bck.
         """
-        squares, v = SquaredProducts(self.E), np.einsum("ik,ik->i", Y, Y)
-        S = squares.moments(Y)
-        coupled = np.einsum("ik,ik->i", squares.spread(S), Y)
+        squares, Y, v = self._squares, spread.Y, spread.variances
+        ones = [squares.moments(one) for one in spread.ones]
+        S, spanned = squares.span(spread.Phi, spread.M)
+        S, spanned = np.concatenate([S, *ones], 2), np.hstack([spanned, *map(squares.spread, ones)])
+        coupled = np.einsum("ik,ik->i", spanned, Y)
         flat = S.reshape(len(S), -1)
         inner = (self.E.T * v) @ self.E - flat @ flat.T
         return 4.0 * (coupled - self.leverages * v + squares.forms(inner)), (Y, S)
@@ -212,8 +248,8 @@ class FactorMean(WeightedMean):
     def _coupled_times(self, Y, S):
         """Return (Y Y' o E E') E J, (n, r)."""
         out = np.zeros_like(self.prior.Phi)
-        for a in range(len(S)):
-            out += self.E[:, a, None] * (Y @ (S[a].T @ self._to_P))
+        for k, inner in enumerate(np.moveaxis(S, 2, 0)):
+            out += Y[:, k, None] * (self.E @ (inner @ self._to_P))
         return out
 
     def _P_times(self, V):

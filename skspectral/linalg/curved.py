@@ -282,9 +282,10 @@ class FactorCurved:
         """L^-1 Phi', (r, n): its columns' products are V."""
         return _solve(self.L, self.prior.Phi.T)
 
-    def inverse_root(self):
-        """Return L^-1, (r, r), with L L' = A."""
-        return _solve(self.L, np.eye(len(self.L)))
+    @cached_property
+    def root(self):
+        """L^-T, (r, r), with L L' = A: V = Phi L^-T (Phi L^-T)'."""
+        return _solve(self.L, np.eye(len(self.L))).T
 
     def variances(self):
         """Return diag(Phi A^-1 Phi')."""
@@ -302,8 +303,12 @@ class FactorCurved:
 
     def sensitivity(self, left, right):
         """Return the `Sensitivity` of G = (l r' + r l')/2 - R/2; R Phi = W Phi A^-1."""
-        R_Phi = self._W_times(_solve(self.L, self.half, trans="T").T)
-        return self.prior.sensitivity(left, right, R_Phi)
+        return self.prior.sensitivity(left, right, self._R_Phi())
+
+    def _R_Phi(self):
+        if hasattr(self.W, "times_span"):
+            return self.W.times_span(self.prior.Phi, self.root) @ self.root.T
+        return self._W_times(_solve(self.L, self.half, trans="T").T)
 
 
 def dense_sensitivity(prior, left, right, R):
