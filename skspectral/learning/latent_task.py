@@ -15,6 +15,7 @@ from ..likelihoods.protocol import Likelihood
 from ..linalg.curved import DensePrior, FactorPrior
 from ..linalg.factors import Factor, pivoted_cholesky
 from ..support.exceptions import LowRankWarning, warn_user
+from ..support.threads import threads_for
 
 __all__ = ["LatentFit", "LatentTask", "Point", "warn_of_cost"]
 
@@ -193,6 +194,10 @@ class LatentTask:
             max_iter=self.max_iter,
         )
         return LatentFit(point, approximation, factor)
+
+    def threads(self, observations):
+        """Return a context in which BLAS uses as many threads as pay."""
+        return threads_for(len(self))
 
     def _prior(self, point, observations, start, square):
         """Return the prior of the latent function and, where one stands for K, its factor."""

@@ -13,6 +13,7 @@ from ..kernels.gram import make_gram
 from ..kernels.parts import parameter_names
 from ..linalg.curved import DensePrior, FactorPrior
 from ..linalg.factors import Factor, pivoted_cholesky
+from ..support.threads import threads_for
 from .latent_task import LatentFit, LatentTask, warn_of_cost
 from .step_factors import contract_factor
 
@@ -27,6 +28,8 @@ _TAU_SHARE, _REQUESTED = 1e-3, 0.1
 # Noise variance, in units of that of the targets, for which the first factor of a mean is made; rounds of
 # factors.
 _FIRST_NOISE, _ROUNDS = 0.01, 4
+# Rank of the mean's factor up to which products are too small for threads to pay.
+_NARROW = 50
 # Power of n up to which ranks of factors pay beside the matrix: n r^3 beside n^3.
 _LARGEST_POWER = 2.0 / 3.0
 # Squared differences, in squared units of the targets, that these are not taken to resolve.
@@ -169,11 +172,18 @@ class NoiseTask(LatentTask):
             mean, noise = self._factors(point, D)
             observations = self.observations(point.likelihood, mean)
             prior = FactorPrior(noise.Phi, point.signal_var, noise.L)
-            fit = LatentFit(point, changing_noise(prior, observations, max_iter=self.max_iter), noise)
+            with self.threads(observations):
+                fit = LatentFit(point, changing_noise(prior, observations, max_iter=self.max_iter), noise)
             if mean is None or self.plan.route(len(self)) is Route.OF_RANK or self.is_certified(fit):
                 break
             D = fit.approximation.weighted_mean.D
         return fit
+
+    def threads(self, observations):
+        """Return a context in which BLAS uses as many threads as pay: one, beside a factor of small rank."""
+        factor = observations.likelihood.factor
+        is_narrow = factor is not None and factor.rank <= _NARROW
+        return threads_for(len(self), factor.rank if is_narrow else None)
 
     def is_certified(self, fit):
         """Return whether factors change the log evidence of a fit by no more than the usual tolerance."""
