@@ -14,19 +14,33 @@ _VERDICTS = {True: "met", False: "**not met**", None: ""}
 
 
 class Measured(SphinxDirective):
-    """The machine and the table of the last full run of a benchmark, as `benchmarks/results` has them."""
+    """The machine and the table of the last full run of a benchmark, as `benchmarks/results` has them.
+
+    Where there was none yet, those of a smoke run, which it says, or else how to make one.
+    """
 
     required_arguments = 1
 
     def run(self):
         """Return the nodes of a paragraph and a table."""
-        path = RESULTS / f"{self.arguments[0]}.json"
-        self.env.note_dependency(str(path))
-        record = json.loads(path.read_text(encoding="utf-8"))
+        name = self.arguments[0]
+        paths = [RESULTS / f"{stem}.json" for stem in (name, f"{name}_fast")]
+        for path in paths:
+            self.env.note_dependency(str(path))
+        found = [path for path in paths if path.exists()]
+        text = _text(json.loads(found[0].read_text(encoding="utf-8"))) if found else [_missing(name)]
         node = nodes.container()
-        text = [*_machine(record["environment"]), "", *_table(record["rows"])]
-        self.state.nested_parse(StringList(text, source=str(path)), self.content_offset, node)
+        self.state.nested_parse(StringList(text, source=str(paths[0])), self.content_offset, node)
         return node.children
+
+
+def _text(record):
+    smoke = ["A smoke run on small data, no measurement:", ""] if record["fast"] else []
+    return [*smoke, *_machine(record["environment"]), "", *_table(record["rows"])]
+
+
+def _missing(name):
+    return f"Not measured yet; ``python -m benchmarks.bench_{name}`` does."
 
 
 def _machine(environment):

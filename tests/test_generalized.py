@@ -87,6 +87,25 @@ def test_counts():
     assert ours < logs
 
 
+def test_a_constant_rate_is_the_mean_count():
+    X, y = np.arange(40.0)[:, None], np.repeat([1.0, 0.0], [4, 36])
+    model = GeneralizedGPRegressor("poisson", ConstantKernel(1e-6, "fixed") * RBF(1.0), optimizer=None)
+    # of the exact posterior, Gamma(4) for 40 rate; exp(1/8) = 1.13 times that without the skewness
+    assert model.fit(X, y).predict(X).mean() == pytest.approx(0.1, rel=0.01)
+
+
+@pytest.mark.parametrize("options", [{}, {"method": "low_rank"}])
+def test_expected_rates_add_up_to_the_counts(options):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (80, 5))
+    weight = rng.uniform(0.5, 2.0, 80)
+    y = rng.poisson(np.exp(np.sin(2 * X[:, 0]))).astype(float)
+    model = GeneralizedGPRegressor("poisson", RBF(1.3), optimizer=None, **options).fit(X, y, weight)
+    assert weight @ model.predict(X) == pytest.approx(weight @ y, rel=0.02)
+    by_mode = np.exp(model.predict_latent(X)[0])
+    assert weight @ by_mode < 0.9 * (weight @ y)  # rates are skewed: their mean is larger
+
+
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_normal_noise_is_that_of_the_exact_process(fit_intercept):
     X, y = smooth()

@@ -15,18 +15,24 @@ from sklearn.preprocessing import StandardScaler
 from skspectral import (
     HeteroscedasticGPRegressor,
     KernelSearchCV,
+    LowRankWarning,
     PredictionBandDisplay,
     SpectralGPRegressor,
     load_motorcycle,
 )
+from skspectral.decomposition import plan
 from skspectral.decomposition.data import Data
 from skspectral.inference.changing_noise import ChangingNoise, changing_noise, interval_over_noise
+from skspectral.kernels.gram import make_gram
 from skspectral.learning.latent import gradient
 from skspectral.learning.noise_task import RESOLUTION, MeanProcess, NoiseTask
+from skspectral.linalg.coupled import CoupledCurvature, SquaredProducts
 from skspectral.linalg.curved import DensePrior, FactorPrior
+from skspectral.linalg.factors import pivoted_cholesky
 
 pytestmark = pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
 CASES = [(True, False), (False, False), (True, True)]
+each_form = pytest.mark.parametrize("form", ["matrix", "factor"])
 each_case = pytest.mark.parametrize(("has_constant", "weighted"), CASES)
 
 
@@ -38,23 +44,28 @@ def changing(n=40, seed=0):
     return X, y, rng.uniform(0.5, 2.0, n)
 
 
-def fitted(X, y, weight, has_constant, resolution=0.0):
+def root_of(K):
+    """Return an exact factor of a matrix."""
+    size, vectors = np.linalg.eigh(K)
+    return vectors * np.sqrt(np.maximum(size, 0.0))
+
+
+def fitted(X, y, weight, has_constant, resolution=0.0, form="matrix"):
     """Return our approximation and the referee's at given kernels, which are no multiples of each other."""
     K_mu, K_l = 1.5 * RBF(0.8)(X), 0.6 * RBF(1.1)(X)
-    size, vectors = np.linalg.eigh(K_l)
-    prior = FactorPrior(vectors * np.sqrt(np.maximum(size, 0.0)))
-    observations = ChangingNoise(
-        MeanProcess(RBF()), DensePrior(K_mu.copy()), y, weight, has_constant, resolution
-    )
+    prior = FactorPrior(root_of(K_l))
+    mean = DensePrior(K_mu.copy()) if form == "matrix" else FactorPrior(root_of(K_mu)[:, len(y) // 4 :])
+    observations = ChangingNoise(MeanProcess(RBF()), mean, y, weight, has_constant, resolution)
     return changing_noise(prior, observations), DenseNoise(K_mu, K_l, y, weight, has_constant, resolution)
 
 
 @each_case
+@each_form
 @pytest.mark.parametrize("resolution", [0.0, 0.01])
-def test_mode_evidence_and_covariance_are_those_of_the_definition(has_constant, weighted, resolution):
+def test_mode_evidence_and_covariance_are_those_of_the_definition(has_constant, weighted, resolution, form):
     X, y, weight = changing()
     weight = weight if weighted else np.ones(len(y))
-    ours, dense = fitted(X, y, weight, has_constant, resolution)
+    ours, dense = fitted(X, y, weight, has_constant, resolution, form)
     assert ours.mode.is_found
     assert close(ours.mode.F[:, 0], dense.l, 1e-6)
     assert close(ours.log_evidence, dense.log_evidence(), 1e-8)
@@ -71,15 +82,34 @@ def test_the_mode_is_where_the_alternation_ends(has_constant, weighted):
 
 
 @each_case
-def test_derivatives_by_the_log_noise(has_constant, weighted):
+@each_form
+def test_derivatives_by_the_log_noise(has_constant, weighted, form):
     X, y, weight = changing(12)
-    ours, _ = fitted(X, y, weight if weighted else np.ones(len(y)), has_constant, 0.01)
+    ours, _ = fitted(X, y, weight if weighted else np.ones(len(y)), has_constant, 0.01, form)
     seen, F = ours.observations, 0.3 * np.cos(X) - 1.0
     steps = 1e-5 * np.eye(len(y))[:, :, None]
     first = [(seen.log_density(F + e) - seen.log_density(F - e)) / 2e-5 for e in steps]
     second = [(seen.first(F + e) - seen.first(F - e))[:, 0] / -2e-5 for e in steps]
     assert close(seen.first(F)[:, 0], first, 1e-6)
-    assert close(seen.curvature(F), second, 1e-6)
+    assert close(seen.curvature(F) @ np.eye(len(y)), second, 1e-6)
+
+
+def test_coupled_curvatures_multiply_like_their_matrices():
+    rng = np.random.default_rng(0)
+    d, E, B, V = rng.normal(size=9), rng.normal(size=(9, 4)), rng.normal(size=(9, 3)), rng.normal(size=(9, 4))
+    for coupled, W in (
+        (CoupledCurvature(d, SquaredProducts(E), -2.0, B), np.diag(d) - 2.0 * (E @ E.T) ** 2 - B @ B.T),
+        (CoupledCurvature(d, SquaredProducts(E), 2.0), np.diag(d) + 2.0 * (E @ E.T) ** 2),
+    ):
+        assert close(coupled @ V, W @ V, 1e-12)
+        assert close(coupled.quadratic(V), V.T @ W @ V, 1e-12)
+        assert close(coupled.times_span(V, np.ones((4, 2))), W @ V @ np.ones((4, 2)), 1e-12)
+        lumped = coupled.lumped()
+        assert close(lumped @ np.ones((9, 1)), W @ np.ones((9, 1)), 1e-12)
+        off_diagonal = W - np.diag(np.diag(W))
+        less = off_diagonal if coupled.B is None else off_diagonal + B @ B.T - np.diag((B**2).sum(axis=1))
+        matrix = W - less + np.diag(less.sum(axis=1))
+        assert close(lumped.quadratic(V), V.T @ matrix @ V, 1e-12)
 
 
 def test_the_expected_curvature_is_the_mean_of_the_curvature():
@@ -109,6 +139,90 @@ def test_gradient_of_the_evidence(has_constant, noise_kernel):
     found = [task.fit(task.point(x + sign * e)) for e in 1e-4 * np.eye(len(x)) for sign in (1, -1)]
     values = np.array([fit.approximation.log_evidence for fit in found])
     assert close(gradient(task, task.fit(task.point(x))), (values[::2] - values[1::2]) / 2e-4, 2e-6)
+
+
+@pytest.mark.parametrize("has_constant", [True, False])
+@pytest.mark.parametrize("rank", [4, 25])
+@pytest.mark.parametrize("noise_kernel", [RBF(1.0), Matern(1.0, nu=0.5)])
+def test_gradient_of_the_evidence_with_factors_of_any_rank(has_constant, rank, noise_kernel):
+    X, y, weight = changing(25)
+    mean = MeanProcess(Matern(0.8, nu=1.5), has_constant=has_constant)
+    data = Data.with_intercept(X, y[:, None], weight, True)
+    by_factors = plan.Plan("low_rank", rank, couples_rows=True)
+    task = NoiseTask(data, noise_kernel, mean, changing_noise, signal_start=0.5, plan=by_factors)
+    x = task.start + 0.1
+    found = [task.fit(task.point(x + sign * e)) for e in 1e-4 * np.eye(len(x)) for sign in (1, -1)]
+    values = np.array([fit.approximation.log_evidence for fit in found])
+    assert close(gradient(task, task.fit(task.point(x))), (values[::2] - values[1::2]) / 2e-4, 2e-6)
+
+
+def test_what_a_factor_misses_makes_a_lower_bound_that_rises_with_its_rank():
+    X, y, weight = changing(30)
+    kernel, F = Matern(0.8, nu=0.5), 0.3 * np.cos(X) - 1.0
+    mean = MeanProcess(kernel, X=X)
+    exact = ChangingNoise(mean, mean.prior(), y, weight, False).log_density(F)
+    bounds = []
+    for rank in (3, 10, 29):
+        factor = pivoted_cholesky(make_gram(kernel), X, rank=rank)
+        mean = MeanProcess(kernel, X=X, factor=factor)
+        bounds.append(ChangingNoise(mean, mean.prior(), y, weight, False, 0.0, mean.missed).log_density(F))
+    assert bounds[0] < bounds[1] < bounds[2] < exact
+
+
+@pytest.mark.parametrize("options", [{"method": "low_rank"}, {"rank": 60}])
+@pytest.mark.parametrize("has_constant", [True, False])
+def test_factors_give_what_matrices_give(options, has_constant):
+    X, y, weight = changing(60)
+    kernels = {"kernel": 1.5 * RBF(0.8), "noise_kernel": 0.6 * RBF(1.1), "fit_intercept": has_constant}
+    dense = HeteroscedasticGPRegressor(**kernels, method="exact", optimizer=None).fit(X, y, weight)
+    model = HeteroscedasticGPRegressor(**kernels, **options, optimizer=None).fit(X, y, weight)
+    assert model.mean_rank_ < 20 < dense.mean_rank_
+    # certified is 1e-3 of the log evidence
+    tolerance = 1e-6 if "rank" in options else 1e-3
+    assert abs(model.log_marginal_likelihood_value_ - dense.log_marginal_likelihood_value_) < tolerance
+    new = np.linspace(-0.5, 3.5, 9)[:, None]
+    for answer in (
+        lambda m: m.predict(new, return_std=True),
+        lambda m: m.predict(new, return_std=True, include_noise=False),
+        lambda m: m.predict_noise_std(new),
+        lambda m: m.predict_interval(new),
+        lambda m: m.loo_predict(return_std=True),
+    ):
+        assert close(np.array(answer(model)), np.array(answer(dense)), 10 * tolerance)
+
+
+@pytest.mark.slow
+def test_auto_learns_by_factors_what_matrices_learn(monkeypatch):
+    monkeypatch.setattr(plan, "SMALLEST_N", 200)
+    X, y, _ = changing(200, seed=1)
+    by_factor, by_matrix = (HeteroscedasticGPRegressor(method=m).fit(X, y) for m in ("auto", "exact"))
+    assert by_factor.mean_rank_ < 20
+    assert by_factor.noise_rank_ < 20
+    value = by_matrix.log_marginal_likelihood_value_
+    assert by_factor.log_marginal_likelihood_value_ == pytest.approx(value, abs=2e-3)
+    assert close(by_factor.predict_noise_std(X), by_matrix.predict_noise_std(X), 1e-2)
+
+
+def test_auto_takes_the_matrix_where_no_small_factor_is_fine_enough(monkeypatch):
+    monkeypatch.setattr(plan, "SMALLEST_N", 40)
+    X, y, _ = changing()
+    rough = Matern(0.5, nu=0.5)
+    assert HeteroscedasticGPRegressor(rough, noise_kernel=RBF(), optimizer=None).fit(X, y).mean_rank_ == 40
+    assert HeteroscedasticGPRegressor(RBF(), noise_kernel=rough, optimizer=None).fit(X, y).mean_rank_ == 40
+    both = HeteroscedasticGPRegressor(RBF(2.0), noise_kernel=RBF(2.0), optimizer=None).fit(X, y)
+    assert both.mean_rank_ < 12
+
+
+def test_matrices_that_are_not_affordable_are_replaced_with_a_warning(monkeypatch):
+    monkeypatch.setattr(plan, "LARGEST_COUPLED", 39)
+    monkeypatch.setattr(plan, "_AFFORDABLE_FLOPS", 20.0 * 40 * 8.1**3)
+    X, y, _ = changing()
+    model = HeteroscedasticGPRegressor(Matern(0.5, nu=0.5), noise_kernel=RBF(1.0), optimizer=None)
+    with pytest.warns(LowRankWarning, match="matrix of 40 rows .* rank 8 stands in"):
+        model.fit(X, y)
+    assert model.mean_rank_ == 8
+    certified = HeteroscedasticGPRegressor(RBF(3.0), noise_kernel=RBF(3.0), optimizer=None).fit(X, y)
+    assert certified.mean_rank_ < 8
 
 
 @each_case
@@ -258,10 +372,11 @@ def test_constants_of_kernels_are_starts_and_bounds_and_white_noise_is_left_out(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", ["exact", "low_rank"])
 @pytest.mark.parametrize("y_of", [np.ones_like, lambda x: 0.0 * x, np.sin, lambda x: 1e150 * np.sin(x)])
-def test_extremes_give_numbers(y_of):
+def test_extremes_give_numbers(y_of, method):
     X = np.linspace(0, 5, 20)[:, None]
-    model = HeteroscedasticGPRegressor().fit(X, y_of(X[:, 0]))
+    model = HeteroscedasticGPRegressor(method=method).fit(X, y_of(X[:, 0]))
     answers = [*model.predict(X, return_std=True), *model.predict_interval(X), *model.loo_predict(True)]
     assert np.isfinite(answers).all()
     assert np.abs(model.predict(X) - y_of(X[:, 0])).max() <= 1e-3 * (np.abs(y_of(X[:, 0])).max() or 1.0)
@@ -302,7 +417,9 @@ def test_bad_parameters_and_weights_are_refused():
     with pytest.raises(ValueError, match="coverage"):
         model.predict_interval(X, coverage=1.0)
     with pytest.raises(MemoryError, match="fewer rows"):
-        model.fit(np.zeros((10**6, 1)), np.zeros(10**6))
+        clone(model).set_params(method="exact").fit(np.zeros((30_000, 1)), np.zeros(30_000))
+    with pytest.raises(ValueError, match="rank=11 is larger"):
+        model.set_params(rank=11).fit(X, y)
     assert model.predict(X).shape == (10,)  # a fit that fails leaves all as it was
 
 

@@ -448,7 +448,7 @@ def test_auto_with_a_given_alpha_is_exact():
 @pytest.mark.parametrize("reason", ["memory", "time"])
 def test_a_matrix_that_is_not_affordable_is_replaced_with_a_warning(learns, reason, monkeypatch):
     if reason == "memory":
-        monkeypatch.setattr(plan, "_fits_in_memory", lambda n: False)
+        monkeypatch.setattr(plan, "_fits_in_memory", lambda *_: False)
     else:
         monkeypatch.setattr(plan, "LARGEST_AFFORDABLE", 199)
     monkeypatch.setattr(plan, "_AFFORDABLE_FLOPS", 5.0 * 200 * 12.2**2)
@@ -480,6 +480,14 @@ def test_the_affordable_rank_shrinks_with_rows_and_memory(monkeypatch):
     assert ranks[0] > ranks[1] > ranks[2] > 100
     monkeypatch.setattr(plan, "physical_memory", lambda: 2.0 * 8 * 4 * 1_000_000 * 50)
     assert plan.Plan().factor_rank(1_000_000) == 50
+
+
+def test_where_rows_are_coupled_less_is_affordable():
+    coupled = plan.Plan(couples_rows=True)
+    assert coupled.route(5001) is plan.Route.AFFORDABLE
+    assert coupled.route(5000) is plan.Plan().route(5001) is plan.Route.CERTIFIED_OR_EXACT
+    assert coupled.factor_rank(20_000) == int((3e11 / (20 * 20_000)) ** (1 / 3))
+    assert coupled.learning_rank(20_000) == coupled.factor_rank(20_000)
 
 
 def test_what_does_not_fit_is_refused_before_it_is_made(monkeypatch):

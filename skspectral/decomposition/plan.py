@@ -11,6 +11,9 @@ that has the memory:
    seconds on two cores. The factor of the end, which is made once, has twice that rank, or less where four
    arrays n x r would take more than half of the memory. `LowRankWarning` tells its rank, and how far the log
    evidence can be off.
+
+Where the likelihood couples the rows (noise that changes), a step on the matrix takes 25 n^3 flops and ten
+matrices, one on a factor about 20 n r^3; the same rule then has other numbers.
 """
 
 from dataclasses import dataclass, replace
@@ -26,10 +29,12 @@ LARGEST_DENSE = 32_000
 LARGEST_AFFORDABLE = 12_000
 # Flops of a step of learning on a factor: what ten seconds on two cores hold, and for each entry of n r^2.
 _AFFORDABLE_FLOPS, _FLOPS_OF_FACTOR = 3e11, 5.0
+# The same where the likelihood couples the rows, and its n r^3.
+LARGEST_COUPLED, _FLOPS_OF_COUPLED = 5_000, 20.0
 # Rank of an affordable factor in units of the rank during learning.
 _LAST_RANK = 2
-# Arrays of the size of K, and of a factor, that live at once.
-_MATRICES, _FACTORS = 3.5, 4.0
+# Arrays of the size of K, of K where rows are coupled, and of a factor, that live at once.
+_MATRICES, _COUPLED_MATRICES, _FACTORS = 3.5, 10.0, 4.0
 # Fewest rows at which "auto" looks for a factor: below, the dense route is as fast.
 SMALLEST_N = 1000
 
@@ -64,6 +69,8 @@ class Plan:
         other criteria, given noise ratios, priors or averages.
     indefinite : {"refuse", "flip", "clip"}
         What becomes of negative eigenvalues. Factors do not see them, so that the last two need the matrix.
+    couples_rows : bool
+        Whether the likelihood couples the rows, which makes steps dearer.
     """
 
     method: str = "auto"
@@ -71,6 +78,7 @@ class Plan:
     selection: str = "pivots"
     must_be_exact: bool = False
     indefinite: str = "refuse"
+    couples_rows: bool = False
 
     @property
     def may_repair(self):
@@ -96,7 +104,8 @@ class Plan:
             )
         if self.route(n) is Route.EXACT:
             advice = "Use method='low_rank' or 'auto', or fewer rows."
-            check_fits(_bytes_of_matrices(n), f"The decomposition of a kernel matrix of {n} rows", advice)
+            needed = _bytes_of_matrices(n, self._n_matrices)
+            check_fits(needed, f"The decomposition of a kernel matrix of {n} rows", advice)
         elif self.rank is not None:
             what = f"A factor of {n} rows and rank {self.rank}"
             check_fits(_bytes_of_factors(n, self.rank), what, "Use a smaller rank, or fewer rows.")
@@ -111,7 +120,8 @@ class Plan:
             return Route.OF_RANK
         if self.method == "low_rank":
             return Route.CERTIFIED
-        if not _fits_in_memory(n) or (n > LARGEST_AFFORDABLE and not self.must_be_exact):
+        is_dear = n > self._largest_affordable and not self.must_be_exact
+        if is_dear or not _fits_in_memory(n, self._n_matrices):
             return Route.AFFORDABLE
         return Route.EXACT if self.must_be_exact or n < SMALLEST_N else Route.CERTIFIED_OR_EXACT
 
@@ -121,12 +131,12 @@ class Plan:
 
     def factor_rank(self, n):
         """Return the largest rank that a factor of n rows may have."""
-        return min(n, self.rank or (_affordable_rank(n) if self.route(n) is Route.AFFORDABLE else n))
+        return min(n, self.rank or (self._affordable_rank(n) if self.route(n) is Route.AFFORDABLE else n))
 
     def learning_rank(self, n):
         """Return the largest rank that a factor of n rows may have in steps of learning."""
         last = self.factor_rank(n)
-        return max(1, last // _LAST_RANK) if self.route(n) is Route.AFFORDABLE else last
+        return max(1, last // self._last_rank) if self.route(n) is Route.AFFORDABLE else last
 
     def has_given_rank(self, n):
         """Return whether a factor of n rows has a rank that no certificate has asked for.
@@ -168,22 +178,37 @@ class Plan:
         """Return the plan of learning: rows chosen by the kernel alone, no indefinite matrices."""
         return replace(self, selection="pivots", indefinite="refuse")
 
+    @property
+    def _largest_affordable(self):
+        return LARGEST_COUPLED if self.couples_rows else LARGEST_AFFORDABLE
 
-def _fits_in_memory(n):
+    @property
+    def _last_rank(self):
+        return 1 if self.couples_rows else _LAST_RANK
+
+    @property
+    def _n_matrices(self):
+        return _COUPLED_MATRICES if self.couples_rows else _MATRICES
+
+    def _affordable_rank(self, n):
+        """Return the largest rank at which learning on n rows is affordable, in time and in memory."""
+        by_memory = 0.5 * physical_memory() / _bytes_of_factors(n, 1)
+        return max(1, int(min(self._last_rank * self._rank_of_ten_seconds(n), by_memory)))
+
+    def _rank_of_ten_seconds(self, n):
+        if self.couples_rows:
+            return (_AFFORDABLE_FLOPS / (_FLOPS_OF_COUPLED * n)) ** (1.0 / 3.0)
+        return (_AFFORDABLE_FLOPS / (_FLOPS_OF_FACTOR * n)) ** 0.5
+
+
+def _fits_in_memory(n, n_matrices):
     """Return whether a dense decomposition of n rows fits in memory and in LAPACK's 32-bit sizes."""
-    return n <= LARGEST_DENSE and _bytes_of_matrices(n) < physical_memory()
+    return n <= LARGEST_DENSE and _bytes_of_matrices(n, n_matrices) < physical_memory()
 
 
-def _bytes_of_matrices(n):
-    return 8.0 * _MATRICES * n**2
+def _bytes_of_matrices(n, n_matrices):
+    return 8.0 * n_matrices * n**2
 
 
 def _bytes_of_factors(n, rank):
     return 8.0 * _FACTORS * n * rank
-
-
-def _affordable_rank(n):
-    """Return the largest rank at which learning on n rows is affordable, in time and in memory."""
-    by_time = _LAST_RANK * (_AFFORDABLE_FLOPS / (_FLOPS_OF_FACTOR * n)) ** 0.5
-    by_memory = 0.5 * physical_memory() / _bytes_of_factors(n, 1)
-    return max(1, int(min(by_time, by_memory)))

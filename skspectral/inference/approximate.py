@@ -41,7 +41,7 @@ Give the result as `start` to the next call: the mode is then found in a few ste
 `FactorPrior(Phi, scale, L)`, and features of new inputs in place of kernel values.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -49,7 +49,7 @@ import numpy as np
 from ..linalg.constants import ConstantTerms
 from ..support.exceptions import IndefiniteKernelError
 from .modes import Mode, find_mode
-from .observations import LogisticBound
+from .observations import LogisticBound, TiltedObservations
 
 __all__ = ["Approximation", "bound", "evidence_bracket", "laplace", "variational"]
 
@@ -143,6 +143,18 @@ class Approximation:
         return _assembled(
             self.prior, self.observations, self.mode, curved, has_constant, self.integrated, moves=False
         )
+
+    def at_mean(self, max_iter=100):
+        """Return the approximation around the mean of the posterior in the place of its mode, to first order.
+
+        The mean is the mode plus V t, up to terms of second order: so is the mode of the posterior times
+        exp(t'F), which steps with a search find also where V t would be lost in rounding. Where they do not,
+        the mode stays. With counts and an unpenalised constant the expected rates of the rows then add up to
+        the counts, as those of the exact posterior do.
+        """
+        tilted, has_constant = TiltedObservations(self.observations, self._tilt), bool(self.constants.H.size)
+        mode = find_mode(self.prior, tilted, has_constant=has_constant, start=self.mode, max_iter=max_iter)
+        return replace(self, mode=replace(mode, n_iter=self.mode.n_iter)) if mode.is_found else self
 
     def mean(self, cross):
         """Return latent means (n_new, m) from kernel values (or features) of new inputs, K without scale."""

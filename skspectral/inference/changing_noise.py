@@ -21,7 +21,8 @@ M_ij = D_i V_ij D_j P_ij and z = V t for V at the curvature above,
     t_i        = -2 sum_j V_ij W_ij + 4 D_i (P M P)_ii           (how log|I + K_l W| and log T move with l)
     dL/dK_mu   = 1/2 a a' - 1/2 P + 2 P M P + P diag(z D) P - [P (z D a) a' + a (P (z D a))'],
 
-and dL/dK_l has the form that it has for any likelihood.
+and dL/dK_l has the form that it has for any likelihood. P has two forms, see `weighted_mean`: the matrix
+itself, or that of a factor of K_mu, which makes all of this linear in n.
 """
 
 from dataclasses import dataclass
@@ -32,87 +33,17 @@ from scipy.special import ndtr
 
 from ..likelihoods.quadrature import invert, normal_rule
 from ..linalg.constants import ConstantTerms
+from ..linalg.curved import FactorPrior
 from ..support.exceptions import IndefiniteKernelError
 from .approximate import Approximation
-from .modes import Mode, find_mode
+from .modes import find_mode
+from .weighted_mean import Spread, weighted_mean
 
-__all__ = ["ChangingNoise", "NoiseApproximation", "WeightedMean", "changing_noise", "interval_over_noise"]
+__all__ = ["ChangingNoise", "NoiseApproximation", "changing_noise", "interval_over_noise"]
 
 # Beyond this, exp(-+2 l) times kernel values would leave the range of numbers.
 _LARGEST_LOG = 250.0
 _ONE, _NONE = np.ones((1, 1)), np.ones((1, 0))
-
-
-class WeightedMean:
-    """The posterior of the mean where the noise of every row is known.
-
-    Parameters
-    ----------
-    prior : DensePrior
-        K_mu.
-    y, D : ndarray of shape (n,)
-        Targets and noise variances.
-    has_constant : bool
-        Whether the mean has an unpenalised constant.
-
-    Raises
-    ------
-    IndefiniteKernelError
-        If K_mu + D is not positive definite.
-    """
-
-    def __init__(self, prior, y, D, has_constant):
-        self.prior, self.y, self.D = prior, y, D
-        self.curved = prior.curved(1.0 / D)
-        self.constants = ConstantTerms(prior, self.curved, _ONE if has_constant else _NONE)
-
-    @cached_property
-    def P(self):
-        """(K_mu + D)^-1 outside the constant, (n, n)."""
-        P = self.curved.matrix()
-        left, right = self.constants.halves()
-        return P - 2.0 * left @ right.T
-
-    @cached_property
-    def a(self):
-        """P y."""
-        R_y = self.curved.times(self.y[:, None])
-        for one in self.constants.RJ:
-            R_y -= one * (one[:, 0] @ self.y) / one.sum()
-        return R_y[:, 0]
-
-    @property
-    def log_density(self):
-        """log p(y|l)."""
-        n_free = len(self.y) - len(self.constants.RJ)
-        log_dets = self.curved.log_det + np.log(self.D).sum() + self._log_det_of_constant
-        return -0.5 * float(log_dets + self.y @ self.a + n_free * np.log(2.0 * np.pi))
-
-    @property
-    def _log_det_of_constant(self):
-        return self.constants.log_det if len(self.constants.RJ) else 0.0
-
-    @property
-    def intercept(self):
-        """The constant: what y - K a - D a is in every row."""
-        ones = self.constants.RJ
-        return float(ones[0, :, 0] @ self.y / ones[0].sum()) if len(ones) else 0.0
-
-    def approximation(self):
-        """Return the posterior as an `Approximation`, which here is exact, for predictions."""
-        A = self.a[:, None]
-        mode = Mode(A, self.prior.times(A), np.array([self.intercept]), self.log_density, 0, 1, True)
-        return Approximation(self.prior, None, mode, self.curved, self.constants, mode.psi, False)
-
-    def leave_one_out(self):
-        """Return means and variances (n,) of every observation from all the others, given the noise.
-
-        y_i - a_i/P_ii and 1/P_ii, which is infinite where the other rows do not determine the constant.
-        """
-        diagonal = np.diag(self.P)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            variance = np.where(diagonal > 0, 1.0 / diagonal, np.inf)
-            return self.y - np.where(diagonal > 0, self.a / diagonal, 0.0), variance
 
 
 class ChangingNoise:
@@ -122,9 +53,9 @@ class ChangingNoise:
     ----------
     mean : object
         What is learned of the mean, in the place of a likelihood: `is_log_concave`, `has_units` and
-        `gradient(G)`.
-    prior : DensePrior
-        K_mu.
+        `gradient(sensitivity)`.
+    prior : DensePrior or FactorPrior
+        K_mu, or its factor.
     y, weight : ndarray of shape (n,)
         Targets and relative precisions.
     has_constant : bool
@@ -132,13 +63,17 @@ class ChangingNoise:
     resolution : float, default=0
         Is added to all r_i: squares of differences that targets do not resolve. Without it noise-free targets
         have no most probable noise.
+    missed : ndarray of shape (n,), default=None
+        What a factor misses of the prior variances of the mean. It is part of all v_i; log p(y|l) then is a
+        lower bound of that of the kernel itself, whichever the factor (Titsias 2009).
     """
 
     H = _ONE
 
-    def __init__(self, mean, prior, y, weight, has_constant, resolution=0.0):
+    def __init__(self, mean, prior, y, weight, has_constant, resolution=0.0, missed=None):
         self.likelihood, self.prior, self.y, self.weight = mean, prior, y, weight
-        self.has_constant, self.resolution = has_constant, resolution
+        self.has_constant, self.missed = has_constant, missed
+        self.resolution = resolution if missed is None else resolution + weight * missed
         self._last = (None, None)
 
     def __len__(self):
@@ -148,13 +83,14 @@ class ChangingNoise:
         """Return the `WeightedMean` at log noise F (n, 1); the last one is kept."""
         if self._last[0] is None or not np.array_equal(self._last[0], F):
             D = np.exp(2.0 * np.clip(F[:, 0], -_LARGEST_LOG, _LARGEST_LOG)) / self.weight
-            self._last = F, WeightedMean(self.prior, self.y, D, self.has_constant)
+            self._last = F, weighted_mean(self.prior, self.y, D, self.has_constant)
         return self._last[1]
 
     def starting_constants(self):
         """Return the log of the spread of the targets: all is noise."""
         rows = self.y - self.y.mean() if self.has_constant else self.y
-        return np.array([0.5 * np.log(np.mean(self.weight * rows**2) + max(self.resolution, 1e-300))])
+        least = max(float(np.mean(self.resolution)), 1e-300)
+        return np.array([0.5 * np.log(np.mean(self.weight * rows**2) + least)])
 
     def log_density(self, F):
         """Return log p(y|l); minus infinity where it is beyond all numbers."""
@@ -166,21 +102,15 @@ class ChangingNoise:
     def first(self, F):
         """Return the derivatives by F, (n, 1)."""
         mean = self.mean_at(F)
-        return (mean.D * (mean.a**2 - np.diag(mean.P)) + self._unresolved(F))[:, None]
+        return (mean.D * mean.a**2 - mean.shares + self._unresolved(F))[:, None]
 
     def curvature(self, F):
-        """Return the second derivatives of -log p, (n, n)."""
-        mean = self.mean_at(F)
-        Da = mean.D * mean.a
-        H = 4.0 * (Da[:, None] * mean.P * Da) - self._coupled(mean)
-        H.flat[:: len(H) + 1] += 2.0 * (mean.D * np.diag(mean.P) - mean.a * Da + self._unresolved(F))
-        return H
+        """Return the second derivatives of -log p: (n, n), or what multiplies like that."""
+        return self.mean_at(F).curvature(2.0 * self._unresolved(F))
 
     def expected_curvature(self, F):
-        """Return W, (n, n)."""
-        W = self._coupled(self.mean_at(F))
-        W.flat[:: len(W) + 1] += 2.0 * self._unresolved(F)
-        return W
+        """Return W, likewise."""
+        return self.mean_at(F).expected_curvature(2.0 * self._unresolved(F))
 
     def curved(self, prior, F):
         """Return R at the curvature of -log p."""
@@ -190,27 +120,26 @@ class ChangingNoise:
         """Return R at W, which is nowhere negative."""
         return prior.curved(self.expected_curvature(F))
 
+    def lumped_curved(self, prior, F, is_near):
+        """Return R at a cheap stand-in for the curvature (near the mode) or W; None where there is none."""
+        if not isinstance(self.prior, FactorPrior):
+            return None
+        return prior.curved((self.curvature if is_near else self.expected_curvature)(F).lumped())
+
     def curvature_times(self, F, V):
         """Return the curvature of -log p times V."""
         return self.curvature(F) @ V
 
-    def tilt(self, F, V):
-        """Return t (n, 1) and P M P (n, n) for the posterior covariance V (n, n)."""
-        mean = self.mean_at(F)
-        PMP = mean.P @ (mean.D[:, None] * V * mean.D * mean.P) @ mean.P
-        t = -2.0 * (V * self._coupled(mean)).sum(axis=1) + 4.0 * mean.D * np.diag(PMP)
-        return (t + 2.0 * np.diag(V) * self._unresolved(F))[:, None], PMP
+    def tilt(self, F, spread):
+        """Return t (n, 1) for the posterior covariance of a `Spread`, and what `by_mean` needs of it."""
+        t, inner = self.mean_at(F).tilt(spread)
+        return (t + 2.0 * spread.variances * self._unresolved(F))[:, None], inner
 
-    def by_mean(self, F, PMP, z):
-        """Return dL/dK_mu, (n, n)."""
+    def by_mean(self, F, inner, z, v):
+        """Return dL/dK_mu as a `Sensitivity`; v (n,) are the posterior variances of l."""
         mean = self.mean_at(F)
-        zD = z[:, 0] * mean.D
-        left = 0.25 * mean.a - mean.P @ (zD * mean.a)
-        G = np.outer(left, mean.a)
-        return G + G.T - 0.5 * mean.P + 2.0 * PMP + (mean.P * zD) @ mean.P
-
-    def _coupled(self, mean):
-        return 2.0 * (mean.D[:, None] * mean.P**2 * mean.D)
+        by_missed = None if self.missed is None else (z[:, 0] - 0.5 - v) / mean.D
+        return mean.by_prior(inner, z[:, 0], by_missed)
 
     def _unresolved(self, F):
         return self.resolution * np.exp(-2.0 * np.clip(F[:, 0], -_LARGEST_LOG, _LARGEST_LOG))
@@ -227,15 +156,14 @@ class NoiseApproximation(Approximation):
 
     def likelihood_gradient(self):
         """Return the derivatives of L by the parameters of the mean."""
-        G = self.observations.by_mean(self.mode.F, self._tilts[1], self._V_tilt)
-        return self.observations.likelihood.gradient(G, self.observations.prior)
+        by_mean = self.observations.by_mean(self.mode.F, self._tilts[1], self._V_tilt, self.covariances)
+        return self.observations.likelihood.gradient(by_mean)
 
     @cached_property
     def _tilts(self):
-        V = self.curved.covariance()
-        for u in self.constants.U:
-            V += u @ self.constants.solve(u.T[None])[0]
-        return self.observations.tilt(self.mode.F, V)
+        ones = [u / np.sqrt(one.sum()) for u, one in zip(self.constants.U, self.constants.RJ, strict=True)]
+        spread = Spread(self.prior.Phi, self.curved.root, ones)
+        return self.observations.tilt(self.mode.F, spread)
 
     @property
     def _tilt(self):

@@ -27,8 +27,9 @@ __all__ = ["Mode", "find_mode"]
 _FOUND, _NEAR = 1e-20, 1e-5
 # Decrement below which the exact curvature is used where log p is not concave.
 _NEAR_ENOUGH_TO_BE_CONCAVE = 1.0
-# R is used again where the last step with it reduced the decrement by this factor.
-_GOOD_REDUCTION = 0.01
+# R is used again where the last step with it reduced the decrement by this factor; a cheap stand-in for the
+# curvature does where it reduces it by this one.
+_GOOD_REDUCTION, _FAIR_REDUCTION = 0.01, 0.25
 # Factors of the noise on the way to a mode where log p is not concave.
 _WIDENINGS = (8.0, 4.0, 2.0)
 _MAX_HALVINGS, _ARMIJO = 30, 1e-4
@@ -94,9 +95,9 @@ def find_mode(prior, observations, *, has_constant=True, start=None, max_iter=10
     while n_iter < max_iter:
         step = None if newton is None else newton.step(mode)
         if step is None or step.decrement > _GOOD_REDUCTION * last:
-            newton = _Newton(problem, mode, last)
-            step, n_factorisations = newton.step(mode), n_factorisations + 1
-            if last < _NEAR and step.decrement > _GOOD_REDUCTION * last:
+            newton, step = _fresh_steps(problem, mode, last)
+            n_factorisations += 1
+            if last < _NEAR and newton.is_exact and step.decrement > _GOOD_REDUCTION * last:
                 break  # rounding is all that is left
         moved = problem.moved(mode, step)
         if moved is None:
@@ -127,21 +128,41 @@ class _Step:
     decrement: float
 
 
+def _fresh_steps(problem, mode, last):
+    """Return steps with the curvature of a point, and the first of them.
+
+    The curvature is a cheap stand-in, where there is one, far from the mode and as long as steps with it
+    bring the mode nearer.
+    """
+    observations, prior = problem.observations, problem.prior
+    is_near = observations.likelihood.is_log_concave or last < _NEAR_ENOUGH_TO_BE_CONCAVE
+    try:
+        lumped = observations.lumped_curved(prior, mode.F, is_near)
+        newton = None if lumped is None else _Newton(problem, lumped, is_exact=False)
+    except IndefiniteKernelError:
+        newton = None
+    if newton is not None:
+        step = newton.step(mode)
+        if not is_near or step.decrement <= _FAIR_REDUCTION * last:
+            return newton, step
+    newton = _exact_newton(problem, mode, is_near)
+    return newton, newton.step(mode)
+
+
+def _exact_newton(problem, mode, is_near):
+    observations, prior = problem.observations, problem.prior
+    try:
+        return _Newton(problem, (observations.curved if is_near else observations.step_curved)(prior, mode.F))
+    except IndefiniteKernelError:
+        return _Newton(problem, observations.step_curved(prior, mode.F))
+
+
 class _Newton:
     """Newton's steps with the curvature of one point."""
 
-    def __init__(self, problem, mode, last):
-        self.problem, observations = problem, problem.observations
-        near = observations.likelihood.is_log_concave or last < _NEAR_ENOUGH_TO_BE_CONCAVE
-        try:
-            self._factorise(
-                (observations.curved if near else observations.step_curved)(problem.prior, mode.F)
-            )
-        except IndefiniteKernelError:
-            self._factorise(observations.step_curved(problem.prior, mode.F))
-
-    def _factorise(self, curved):
-        self.curved, self.terms = curved, ConstantTerms(self.problem.prior, curved, self.problem.H)
+    def __init__(self, problem, curved, is_exact=True):
+        self.problem, self.curved, self.is_exact = problem, curved, is_exact
+        self.terms = ConstantTerms(problem.prior, curved, problem.H)
 
     def step(self, mode):
         """Return the step at a point."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..linalg.softmax_curved import AlikeClasses, contrasts, softmax_curved
 
-__all__ = ["ClassObservations", "LogisticBound", "Observations", "observe"]
+__all__ = ["ClassObservations", "LogisticBound", "Observations", "TiltedObservations", "observe"]
 
 
 def observe(likelihood, y, weight=None, n_classes=None):
@@ -87,6 +87,10 @@ class Observations:
         """Return R at a curvature that is nowhere negative."""
         return prior.curved(self.weight * self.likelihood.step_curvature(self.y, self.shifted(F)))
 
+    def lumped_curved(self, prior, F, is_near):
+        """Return None: there is no cheaper stand-in for a curvature that does not couple rows."""
+        return None
+
     def bounded_curved(self, prior):
         """Return R at the largest curvature there is."""
         return AlikeClasses(prior.curved(self.largest_curvature * self.weight), 1)
@@ -109,6 +113,22 @@ class Observations:
         if self._last[0] is not F:
             self._last = F, self.likelihood.derivatives(self.y, self.shifted(F))
         return self._last[1]
+
+
+class TiltedObservations(Observations):
+    """Targets whose log density is larger by t'F, t (n, 1)."""
+
+    def __init__(self, observations, t):
+        super().__init__(observations.likelihood, observations.y, observations.weight, observations.offset)
+        self.t = t
+
+    def log_density(self, F):
+        """Return sum_i w_i log p(y_i|f_i) + t'F."""
+        return super().log_density(F) + float(np.vdot(self.t, F))
+
+    def first(self, F):
+        """Return the derivatives by F, (n, 1)."""
+        return super().first(F) + self.t
 
 
 class ClassObservations(Observations):

@@ -84,7 +84,9 @@ class LatentObjective:
         if not np.isfinite(fit.approximation.log_evidence):
             return Evaluation.undefined(variables)
         self.last = fit
-        slope = gradient(self.task, fit, None if self._rows is None else self._rows.contract)
+        contract_square = None if self._rows is None else self._rows.contract
+        with self.task.threads(fit.approximation.observations):
+            slope = gradient(self.task, fit, contract_square)
         return self._with_priors(fit, -2.0 * fit.approximation.log_evidence, -2.0 * slope)
 
     def fit(self, variables):

@@ -15,8 +15,9 @@ from ..likelihoods.protocol import Likelihood
 from ..linalg.curved import DensePrior, FactorPrior
 from ..linalg.factors import Factor, pivoted_cholesky
 from ..support.exceptions import LowRankWarning, warn_user
+from ..support.threads import threads_for
 
-__all__ = ["LatentFit", "LatentTask", "Point"]
+__all__ = ["LatentFit", "LatentTask", "Point", "warn_of_cost"]
 
 # A factor stands in for K where what it misses, times the largest curvature, has this trace: the log
 # evidence is then off by about half of that.
@@ -194,6 +195,10 @@ class LatentTask:
         )
         return LatentFit(point, approximation, factor)
 
+    def threads(self, observations):
+        """Return a context in which BLAS uses as many threads as pay."""
+        return threads_for(len(self))
+
     def _prior(self, point, observations, start, square):
         """Return the prior of the latent function and, where one stands for K, its factor."""
         factor = self._factor(point, observations, start)
@@ -213,7 +218,7 @@ class LatentTask:
         gram.check(self.data.X)
         if route in (Route.OF_RANK, Route.AFFORDABLE):
             if route is Route.AFFORDABLE:
-                _warn_of_cost(n, self.plan.factor_rank(n))
+                warn_of_cost(n, self.plan.factor_rank(n))
             return pivoted_cholesky(gram, self.data.X, rank=self.plan.factor_rank(n))
         F = observations.starting_constants()[None, :] if start is None else start.approximation.mode.F
         tau = _TAU_SHARE / (point.signal_var * observations.largest_step_curvature(F))
@@ -223,7 +228,8 @@ class LatentTask:
         return factor if by_force or factor.tau <= tau else None
 
 
-def _warn_of_cost(n, rank):
+def warn_of_cost(n, rank):
+    """Tell that a factor of a rank that no certificate has asked for stands in for the matrix."""
     warn_user(
         f"The kernel matrix of {n} rows costs too much time or memory; a factor of rank {rank} stands in. "
         "Set rank to choose another.",

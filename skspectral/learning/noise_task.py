@@ -1,23 +1,37 @@
 """What learning is about where the noise changes with the inputs: the kernels of mean and log noise."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from ..inference.changing_noise import ChangingNoise
-from ..kernels.algebra import contract
+from ..decomposition.plan import Route
+from ..inference.changing_noise import ChangingNoise, changing_noise
+from ..kernels.algebra import contract, contract_diagonal
 from ..kernels.gram import make_gram
 from ..kernels.parts import parameter_names
 from ..linalg.curved import DensePrior, FactorPrior
-from ..linalg.factors import pivoted_cholesky
-from .latent_task import LatentTask
+from ..linalg.factors import Factor, pivoted_cholesky
+from ..support.threads import threads_for
+from .latent_task import LatentFit, LatentTask, warn_of_cost
+from .step_factors import contract_factor
 
 __all__ = ["MeanProcess", "NoiseTask"]
 
-# Trace of what the factor of the log noise's kernel misses, signal variance included: beside curvatures of at
-# most 2 it moves the log evidence by no more than that.
+# Trace of what the factor of the log noise's kernel misses beside a matrix for the mean, signal variance
+# included: beside curvatures of at most 2 it moves the log evidence by no more than that.
 _TAU = 1e-9
+# The same of certified factors: of that of the mean, in units of the noise of each row. Factors are asked for
+# this share of it, so that most are fine enough for the noise that is found with them.
+_TAU_SHARE, _REQUESTED = 1e-3, 0.1
+# Noise variance, in units of that of the targets, for which the first factor of a mean is made; rounds of
+# factors.
+_FIRST_NOISE, _ROUNDS = 0.01, 4
+# Rank of the mean's factor up to which products are too small for threads to pay.
+_NARROW = 50
+# Power of n up to which ranks of factors pay beside the matrix: n r^3 beside n^3.
+_LARGEST_POWER = 2.0 / 3.0
 # Squared differences, in squared units of the targets, that these are not taken to resolve.
 RESOLUTION = 1e-10
 _EPS = float(np.finfo(np.float64).eps)
@@ -39,6 +53,8 @@ class MeanProcess:
         Whether it has an unpenalised constant.
     X : ndarray or None
         The rows, where there are any yet.
+    factor : Factor or None
+        What stands for its kernel matrix at the rows; None for the matrix itself.
     """
 
     kernel: object
@@ -46,6 +62,7 @@ class MeanProcess:
     signal_bounds: tuple = (1e-5, 1e5)
     has_constant: bool = True
     X: object = None
+    factor: Factor | None = None
 
     is_log_concave: ClassVar[bool] = False
     has_units: ClassVar[bool] = False
@@ -78,16 +95,40 @@ class MeanProcess:
         return replace(self, kernel=self.kernel.clone_with_theta(theta[first:]), signal_var=signal)
 
     def prior(self):
-        """Return K_mu at the rows, its diagonal larger by what rounding needs where noise is absent."""
+        """Return K_mu at the rows; the matrix with a diagonal that is larger by what rounding needs."""
+        if self.factor is not None:
+            return FactorPrior(self.factor.Phi, self.signal_var, self.factor.L)
         K = make_gram(self.kernel).square(self.X)
         K.flat[:: len(K) + 1] += len(K) * _EPS * np.diag(K).max()
         return DensePrior(K, self.signal_var)
 
-    def gradient(self, G, prior):
-        """Return the derivatives by theta from those by K_mu, (n, n)."""
-        by_signal = [np.vdot(G, prior.K)] if self.learns_signal else []
-        by_kernel = contract(self.kernel, self.signal_var * G, self.X) if self.kernel.n_dims else []
+    @cached_property
+    def missed(self):
+        """What the factor misses of the prior variances at the rows, (n,); None for the matrix itself."""
+        if self.factor is None:
+            return None
+        explained = np.einsum("ij,ij->i", self.factor.Phi, self.factor.Phi)
+        return self.signal_var * np.maximum(self._diagonal - explained, 0.0)
+
+    @property
+    def _diagonal(self):
+        return make_gram(self.kernel).diagonal(self.X)
+
+    def gradient(self, sensitivity):
+        """Return the derivatives by theta from those by K_mu."""
+        by_signal = [self._by_signal(sensitivity)] if self.learns_signal else []
+        by_kernel = self._by_kernel(sensitivity) if self.kernel.n_dims else []
         return np.concatenate([by_signal, by_kernel])
+
+    def _by_signal(self, sensitivity):
+        missed = 0.0 if self.factor is None else sensitivity.by_diagonal @ self._diagonal
+        return sensitivity.by_log_scale + missed
+
+    def _by_kernel(self, sensitivity):
+        if self.factor is None:
+            return contract(self.kernel, sensitivity.weights, self.X)
+        explained = contract_factor(self.kernel, sensitivity.weights, self.X, self.factor)
+        return explained + contract_diagonal(self.kernel, sensitivity.by_diagonal, self.X)
 
 
 @dataclass(frozen=True)
@@ -110,14 +151,78 @@ class NoiseTask(LatentTask):
             units[len(units) - len(self.likelihood.theta)] = 2.0 * np.log(self.unit)
         return units
 
-    def observations(self, likelihood):
+    def observations(self, likelihood, factor=None):
         """Return the targets around a mean that is to be integrated out."""
-        mean, data = replace(likelihood, X=self.data.X), self.data
-        weight = np.ones(len(data)) if data.weight is None else data.weight
-        return ChangingNoise(mean, mean.prior(), data.Y[:, 0], weight, mean.has_constant, RESOLUTION)
+        mean, data = replace(likelihood, X=self.data.X, factor=factor), self.data
+        prior, y = mean.prior(), data.Y[:, 0]
+        return ChangingNoise(mean, prior, y, self._weight, mean.has_constant, RESOLUTION, mean.missed)
 
-    def _prior(self, point, observations, start, square):
-        """Return the prior of the log noise by a factor, exact to rounding."""
+    @cached_property
+    def _weight(self):
+        return np.ones(len(self)) if self.data.weight is None else self.data.weight
+
+    def fit(self, point, start=None, square=None):
+        """Return the `LatentFit` at a point: by factors of both kernels where the plan wants them.
+
+        Certified factors are fine enough for the noise of `start`, and are made anew where the noise that is
+        found needs finer ones.
+        """
+        D = _FIRST_NOISE / self._weight if start is None else start.approximation.weighted_mean.D
+        for _ in range(_ROUNDS):
+            mean, noise = self._factors(point, D)
+            observations = self.observations(point.likelihood, mean)
+            prior = FactorPrior(noise.Phi, point.signal_var, noise.L)
+            with self.threads(observations):
+                fit = LatentFit(point, changing_noise(prior, observations, max_iter=self.max_iter), noise)
+            if mean is None or self.plan.route(len(self)) is Route.OF_RANK or self.is_certified(fit):
+                break
+            D = fit.approximation.weighted_mean.D
+        return fit
+
+    def threads(self, observations):
+        """Return a context in which BLAS uses as many threads as pay: one, beside a factor of small rank."""
+        factor = observations.likelihood.factor
+        is_narrow = factor is not None and factor.rank <= _NARROW
+        return threads_for(len(self), factor.rank if is_narrow else None)
+
+    def is_certified(self, fit):
+        """Return whether factors change the log evidence of a fit by no more than the usual tolerance."""
+        observations = fit.approximation.observations
+        if observations.missed is None:
+            return True
+        of_mean = float((observations.missed / fit.approximation.weighted_mean.D).sum())
+        return max(of_mean, fit.point.signal_var * fit.factor.tau) <= _TAU_SHARE
+
+    def warn_of_cost(self, fit):
+        """Tell where factors had to do that are not certified."""
+        if self.plan.route(len(self)) is Route.AFFORDABLE and not self.is_certified(fit):
+            warn_of_cost(len(self), self.plan.factor_rank(len(self)))
+
+    def _factors(self, point, D):
+        """Return factors of the mean's kernel, None for the matrix itself, and of the log noise's kernel."""
+        route, n = self.plan.route(len(self)), len(self)
+        if route is Route.EXACT:
+            return None, self._noise_factor(point, _TAU)
+        if route is Route.OF_RANK:
+            rank = self.plan.factor_rank(n)
+            return self._mean_factor(point, rank=rank), self._noise_factor(point, 0.0, rank=rank)
+        by_force = route is Route.CERTIFIED
+        rank = n if by_force else min(self.plan.factor_rank(n), max(1, int(n**_LARGEST_POWER)))
+        options = {"rank": rank, "unless_hopeless": not by_force}
+        tau, weight = _REQUESTED * _TAU_SHARE, point.likelihood.signal_var / D
+        mean = self._mean_factor(point, tau=tau, weight=weight, **options)
+        noise = self._noise_factor(point, tau, **options)
+        is_fine = mean.tau <= tau and point.signal_var * noise.tau <= tau
+        if by_force or is_fine:
+            return mean, noise
+        if route is Route.CERTIFIED_OR_EXACT:
+            return None, self._noise_factor(point, _TAU)
+        return self._mean_factor(point, rank=rank, drawn=True), self._noise_factor(point, tau, rank=rank)
+
+    def _mean_factor(self, point, **options):
+        return pivoted_cholesky(make_gram(point.likelihood.kernel), self.data.X, **options)
+
+    def _noise_factor(self, point, tau, **options):
+        """Return a factor of the log noise's kernel; tau with its signal variance."""
         gram = make_gram(self.kernel_at(point.theta))
-        factor = pivoted_cholesky(gram, self.data.X, tau=_TAU / point.signal_var)
-        return FactorPrior(factor.Phi, point.signal_var, factor.L), factor
+        return pivoted_cholesky(gram, self.data.X, tau=tau / point.signal_var, **options)

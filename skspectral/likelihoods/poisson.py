@@ -43,6 +43,7 @@ class Poisson(Likelihood):
     """
 
     is_discrete = True
+    is_skewed = True
 
     def log_density(self, y, f):
         """Return log p(y|f) without the cancellation of y f against log y! at large counts.

@@ -48,6 +48,8 @@ class Likelihood:
         Whether log p is concave in f for all y, so that the posterior has one mode.
     is_discrete : bool
         Whether y is a whole number, so that quantiles are.
+    is_skewed : bool
+        Whether p(y|f) falls faster on one side in f, so that the mean of f is to be told from its mode.
     is_joint : bool
         Whether f has one column for each class and the curvature couples them.
     has_units : bool
@@ -84,6 +86,7 @@ class Likelihood:
     parameters: ClassVar[tuple[str, ...]] = ()
     is_log_concave = True
     is_discrete = False
+    is_skewed = False
     is_joint = False
     has_units = False
 

@@ -45,10 +45,14 @@ class Sensitivity:
         K(Z, Z), Z the landmarks.
     by_log_scale : float
         tr(G K): the derivative by the log of a factor of K.
+    by_diagonal : ndarray of shape (n,) or None
+        For a factor, derivatives by the variances k(x, x) of the rows, where L sees what the factor misses of
+        them. `by_log_scale` is then without its part.
     """
 
     weights: object
     by_log_scale: float
+    by_diagonal: object = None
 
 
 class DensePrior:
@@ -127,13 +131,20 @@ class FactorPrior:
 
         K~ = C K(Z,Z)^-1 C' with C = K(X, Z), so dL = 2 tr((G Phi L^-1)'dC) - tr(L^-T Phi'G Phi L^-1 dK(Z,Z)).
         """
-        G_Phi = 0.5 * (left @ (right.T @ self.Phi) + right @ (left.T @ self.Phi) - R_Phi)
+        return self.pulled_back(0.5 * (left @ (right.T @ self.Phi) + right @ (left.T @ self.Phi) - R_Phi))
+
+    def pulled_back(self, G_Phi, by_missed=None):
+        """Return the `Sensitivity` of G, given G Phi (n, r) and dL by the variances that Phi misses, (n,)."""
+        if by_missed is not None:
+            G_Phi = G_Phi - by_missed[:, None] * self.Phi
+            by_missed = self.scale * by_missed
         inner = self.Phi.T @ G_Phi
         if self.L is None:
-            return Sensitivity(None, float(np.trace(inner)))
+            return Sensitivity(None, float(np.trace(inner)), by_missed)
         to_landmarks = np.sqrt(self.scale) * _times_inverse(G_Phi, self.L)
         among = _times_inverse(_times_inverse(inner, self.L).T, self.L)
-        return Sensitivity((2.0 * to_landmarks, -0.5 * (among + among.T)), float(np.trace(inner)))
+        weights = 2.0 * to_landmarks, -0.5 * (among + among.T)
+        return Sensitivity(weights, float(np.trace(inner)), by_missed)
 
 
 class DenseCurved:
@@ -239,8 +250,8 @@ class FactorCurved:
     ----------
     prior : FactorPrior
         The prior.
-    W : ndarray of shape (n,) or (n, n)
-        Curvatures; a symmetric matrix where the likelihood couples the rows.
+    W : ndarray of shape (n,) or (n, n), or CoupledCurvature
+        Curvatures; a symmetric matrix where the likelihood couples the rows, or what multiplies like one.
 
     Raises
     ------
@@ -250,7 +261,7 @@ class FactorCurved:
 
     def __init__(self, prior, W):
         self.prior, self.W = prior, W
-        A = prior.Phi.T @ self._W_times(prior.Phi)
+        A = W.quadratic(prior.Phi) if hasattr(W, "quadratic") else prior.Phi.T @ self._W_times(prior.Phi)
         self.L = lower_cholesky(np.eye(len(A)) + 0.5 * (A + A.T))
 
     def _W_times(self, V):
@@ -271,13 +282,14 @@ class FactorCurved:
         """L^-1 Phi', (r, n): its columns' products are V."""
         return _solve(self.L, self.prior.Phi.T)
 
+    @cached_property
+    def root(self):
+        """L^-T, (r, r), with L L' = A: V = Phi L^-T (Phi L^-T)'."""
+        return _solve(self.L, np.eye(len(self.L))).T
+
     def variances(self):
         """Return diag(Phi A^-1 Phi')."""
         return np.einsum("ri,ri->i", self.half, self.half)
-
-    def covariance(self):
-        """Return V itself, (n, n)."""
-        return self.half.T @ self.half
 
     def explained(self, cross):
         """Return what the rows explain of scale |phi|^2 for each row phi of features."""
@@ -291,8 +303,12 @@ class FactorCurved:
 
     def sensitivity(self, left, right):
         """Return the `Sensitivity` of G = (l r' + r l')/2 - R/2; R Phi = W Phi A^-1."""
-        R_Phi = self._W_times(_solve(self.L, self.half, trans="T").T)
-        return self.prior.sensitivity(left, right, R_Phi)
+        return self.prior.sensitivity(left, right, self._R_Phi())
+
+    def _R_Phi(self):
+        if hasattr(self.W, "times_span"):
+            return self.W.times_span(self.prior.Phi, self.root) @ self.root.T
+        return self._W_times(_solve(self.L, self.half, trans="T").T)
 
 
 def dense_sensitivity(prior, left, right, R):

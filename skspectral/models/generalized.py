@@ -1,6 +1,7 @@
 """Gaussian process regression with other noise than normal: outliers, counts, or one's own likelihood."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -171,7 +172,10 @@ class GeneralizedGPRegressor(RegressorMixin, LatentProcess):
         task, columns = self._task(X, y, weight, likelihood, unit=unit)
         fit, n_evaluations = self._learned(task)
         fit, n_modes = _higher_mode(task, fit)
-        fitted, learned = LatentFitted(task, fit, fit.approximation, columns), fit.point.likelihood
+        learned, spread = fit.point.likelihood, fit.approximation
+        if learned.is_skewed:
+            fit = replace(fit, approximation=spread.at_mean(self.max_iter))
+        fitted = LatentFitted(task, fit, spread, columns)
         return self._adopt(
             {
                 **self._latent_attributes(fitted, n_evaluations),

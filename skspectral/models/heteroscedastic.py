@@ -2,17 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin, clone
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..decomposition.data import Data
+from ..decomposition.plan import Plan
 from ..inference.changing_noise import changing_noise, interval_over_noise
 from ..kernels.gram import make_gram
 from ..kernels.parts import split_kernel
@@ -20,17 +19,13 @@ from ..learning.latent_task import LatentFit, LatentTask, Point
 from ..learning.noise_task import MeanProcess, NoiseTask
 from ..support.atomic import all_or_nothing
 from ..support.intervals import check_coverage, normal_interval
-from ..support.memory import check_fits
 from ..support.shapes import as_columns
-from ..support.types import FloatArray, Objects, RandomState
+from ..support.types import FloatArray, Method, Objects, RandomState
 from ..support.validation import check_weights, with_checked_parameters
 from .bounds import warn_at_kernel_bounds
 from .latent import LatentFitted, LatentProcess, starting_point
 
 __all__ = ["HeteroscedasticGPRegressor"]
-
-# Square arrays that live at once while the evidence and its gradient are made.
-_SQUARES = 10
 
 
 class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
@@ -57,6 +52,13 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
         signal variance that was not given then is 1 for the log noise and the variance of y for the mean.
     n_restarts_optimizer : int, default=0
         Further starts, drawn log-uniformly within the bounds; the best end is kept.
+    method : {"auto", "exact", "low_rank"}, default="auto"
+        "exact" forms kernel matrices, O(n^3) for every step. "low_rank" has factors for both kernels,
+        O(n r^2 s) for ranks r of the mean's and s of the log noise's. "auto" uses factors for 1000 rows or
+        more where small ones give the log evidence to about 1e-3, and where matrices cost too much (above
+        5000 rows) the largest that are affordable, with a :class:`LowRankWarning`.
+    rank : int, default=None
+        Rank of both factors; None means the smallest that gives the log evidence to about 1e-3.
     max_iter : int, default=100
         Limit of Newton's steps towards the most probable noise.
     random_state : int, RandomState instance or None, default=None
@@ -82,8 +84,11 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
     log_marginal_likelihood_value_ : float
         Approximate log evidence. Constants are integrated out, flat priors and the factor (2 pi)^1/2 of that
         of the log noise left out.
+    mean_rank_ : int
+        Number of kernel functions that the mean is made of: n for the matrix itself.
     noise_rank_ : int
-        Number of kernel functions that the log noise is made of: the rank of its kernel matrix to rounding.
+        Number of kernel functions that the log noise is made of; beside a matrix for the mean, the rank of
+        its kernel matrix to rounding.
     n_iter_ : int
         Newton steps to the most probable noise.
     n_evaluations_ : int
@@ -102,7 +107,14 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
 
     Notes
     -----
-    O(n^3) for every step, with about ten matrices of n x n in memory: meant for up to a few thousand rows.
+    With kernel matrices O(n^3) for every step, and about ten of them in memory: for a few thousand rows.
+
+    With factors C of the mean's kernel matrix and G of the log noise's, everything that is computed of them
+    is exact and linear in n: D^1/2 (C C' + D)^-1 D^1/2 is the identity minus E E' with as many columns as C
+    (and one for the constant), so that the coupling of all rows in the curvature, the squares of its entries,
+    is a diagonal plus (E E') o (E E'), and G'W G follows from the sums of E_ia E_ib G_ik over rows. What C
+    misses of the prior variance is added to the variance of the mean at its row: the density of y given the
+    noise is then a lower bound of that of the kernel itself.
 
     Examples
     --------
@@ -122,9 +134,17 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
         "noise_kernel": [Kernel, None],
         **{
             name: LatentProcess._parameter_constraints[name]
-            for name in ("fit_intercept", "optimizer", "n_restarts_optimizer", "random_state", "verbose")
+            for name in (
+                "fit_intercept",
+                "optimizer",
+                "n_restarts_optimizer",
+                "method",
+                "rank",
+                "max_iter",
+                "random_state",
+                "verbose",
+            )
         },
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
     kernel: Kernel | None
@@ -138,6 +158,8 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
         fit_intercept: bool = True,
         optimizer: Literal["default", "fmin_l_bfgs_b"] | Callable[..., Any] | None = "default",
         n_restarts_optimizer: int = 0,
+        method: Method = "auto",
+        rank: int | None = None,
         max_iter: int = 100,
         random_state: RandomState = None,
         verbose: int = 0,
@@ -147,6 +169,8 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
         self.fit_intercept = fit_intercept
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
+        self.method = method
+        self.rank = rank
         self.max_iter = max_iter
         self.random_state = random_state
         self.verbose = verbose
@@ -177,6 +201,7 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
         scale = _Scale.of(y, weight, self.fit_intercept)
         task = self._noise_task(X, scale.standardised(y), weight, scale.unit)
         fit, n_evaluations = self._learned(task)
+        task.warn_of_cost(fit)
         noise, mean = LatentFitted(task, fit, fit.approximation, None), _fitted_mean(task, fit)
         process = fit.point.likelihood
         return self._adopt(
@@ -190,6 +215,7 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
                 "noise_signal_variance_": fit.point.signal_var,
                 "intercept_": float(scale.restored(mean.spread.mode.constants[0])) * self.fit_intercept,
                 "noise_intercept_": float(fit.approximation.mode.constants[0] + np.log(scale.unit)),
+                "mean_rank_": len(y) if mean.fit.factor is None else mean.fit.factor.rank,
                 "noise_rank_": fit.factor.rank,
                 "y_train_": y,
             }
@@ -202,9 +228,10 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
         process = MeanProcess(*starting_point(kernel, names, X, weight, unit), self.fit_intercept)
         core, start, bounds = starting_point(self.noise_kernel, names, X, weight)
         data = Data.with_intercept(X, as_columns(y), weight, True)
-        return NoiseTask(
-            data, core, process, changing_noise, start, bounds, max_iter=self.max_iter, unit=unit
-        )
+        plan = Plan(self.method, self.rank, couples_rows=True)
+        plan.check(len(data))
+        options = {"plan": plan, "max_iter": self.max_iter, "unit": unit}
+        return NoiseTask(data, core, process, changing_noise, start, bounds, **options)
 
     def _warn_of_bounds(self, task, variables):
         """Tell of the mean's kernel alone: a noise kernel at a bound says that the noise is constant."""
@@ -310,7 +337,8 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
         -----
         Exact for the mean given the kernels and the noise, which still have seen the row: where the noise
         changes fast, the standard deviations are smaller than those of a refit without the row. The variance
-        is 1/P_ii, with exp(2 l_i + 2 u_i) in the place of exp(2 l_i).
+        is 1/P_ii, with exp(2 l_i + 2 u_i) in the place of exp(2 l_i), and larger by what a factor of the mean
+        misses.
         """
         check_is_fitted(self, "_latent")
         posterior = self._latent.spread
@@ -319,8 +347,9 @@ class HeteroscedasticGPRegressor(RegressorMixin, LatentProcess):
         if not return_std:
             return mean
         given, weight = posterior.weighted_mean.D, posterior.observations.weight
+        missed = 0.0 if posterior.observations.missed is None else posterior.observations.missed
         noise = self._noise_variance(posterior.mode.F[:, 0], posterior.covariances) / weight
-        return mean, self._scale.unit * np.sqrt(np.maximum(var - given, 0.0) + noise)
+        return mean, self._scale.unit * np.sqrt(np.maximum(var - given, 0.0) + missed + noise)
 
     def _moments(self, process, X):
         """Return means and variances (n_new,) of one of both processes, in the unit of the task."""
@@ -362,8 +391,9 @@ def _fitted_mean(task, fit):
     """Return the posterior of the mean at the most probable noise."""
     process, posterior = fit.point.likelihood, fit.approximation.weighted_mean.approximation()
     point = Point(process.signal_var, process.kernel.theta, process)
+    factor = fit.approximation.observations.likelihood.factor
     return LatentFitted(
-        LatentTask(task.data, process.kernel, process), LatentFit(point, posterior, None), posterior, None
+        LatentTask(task.data, process.kernel, process), LatentFit(point, posterior, factor), posterior, None
     )
 
 
@@ -392,8 +422,3 @@ def _check_rows(n):
             f"Mean and noise need three rows of positive weight at least, got {n}. Use SpectralGPRegressor, "
             "or more rows."
         )
-    check_fits(
-        8.0 * _SQUARES * n**2,
-        f"A mean and a noise that change over {n} rows",
-        "Use fewer rows, or SpectralGPRegressor, whose noise is constant.",
-    )
