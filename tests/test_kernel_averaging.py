@@ -204,3 +204,12 @@ def test_weights_of_zero_leave_rows_out():
     other = SpectralGPRegressor(RBF(1.0), inference="integrate").fit(X[weight > 0], y[weight > 0])
     assert close(one.predict(X_NEW), other.predict(X_NEW), 1e-5)
     assert close(one.kernel_posterior_.weight, other.kernel_posterior_.weight, 1e-4)
+
+
+@pytest.mark.parametrize("level", [-1e4, 1e4])
+def test_a_grid_ends_where_the_density_is_negligible_on_both_sides(level):
+    points, values = design._grid(np.zeros(1), np.eye(1), lambda theta: level - 0.5 * theta[0] ** 2)
+    order = np.argsort(points[:, 0])
+    below = values[order] < level + design._NEGLIGIBLE
+    assert below[[0, -1]].all()
+    assert not below[1:-1].any()

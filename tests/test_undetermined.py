@@ -144,3 +144,10 @@ def test_the_row_that_leave_one_out_cannot_do_without_is_named(weight, message):
     gp = process(RBF(1.0), "maximize").fit(line(len(weight)), np.arange(len(weight)) ** 2.0, weight)
     with pytest.raises(ValueError, match=message):
         gp.loo_predict()
+
+
+@may_be_unknown
+def test_a_bound_of_one_variance_alone_determines_nothing():
+    gp = process(RBF(1.0) + WhiteKernel(1.0, (0.1, 4.0)), "maximize").fit(line(1), [2.0])
+    assert gp.tuning_[0].status == "undetermined"
+    assert np.isinf(gp.predict(X_NEW, return_std=True)[1]).all()
