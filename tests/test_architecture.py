@@ -120,6 +120,8 @@ FLOORS = {
         "user_path",
         "exploration",
         "landmarks",
+        "moving",
+        "landmark_descent",
         "levels",
         "latent_task",
         "noise_task",

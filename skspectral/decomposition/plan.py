@@ -64,6 +64,8 @@ class Plan:
         other criteria, given noise ratios, priors or averages.
     indefinite : {"refuse", "flip", "clip"}
         What becomes of negative eigenvalues. Factors do not see them, so that the last two need the matrix.
+    keeps_rows : bool
+        Whether landmarks must be rows in steps of learning, because other landmarks are chosen in the end.
     """
 
     method: str = "auto"
@@ -71,6 +73,12 @@ class Plan:
     selection: str = "pivots"
     must_be_exact: bool = False
     indefinite: str = "refuse"
+    keeps_rows: bool = False
+
+    @property
+    def may_move(self):
+        """Whether learning may move landmarks: those of a factor of given rank, which has them in the end."""
+        return self.rank is not None and not self.keeps_rows
 
     @property
     def may_repair(self):
@@ -166,7 +174,8 @@ class Plan:
 
     def for_learning(self):
         """Return the plan of learning: rows chosen by the kernel alone, no indefinite matrices."""
-        return replace(self, selection="pivots", indefinite="refuse")
+        keeps_rows = self.keeps_rows or self.selection == "greedy"
+        return replace(self, selection="pivots", indefinite="refuse", keeps_rows=keeps_rows)
 
 
 def _fits_in_memory(n):
