@@ -447,6 +447,12 @@ def test_landmarks_that_are_best_where_they_are_stay_there():
     assert bowl.n_calls <= 6
 
 
+def test_no_way_is_begun_that_is_too_short_to_be_judged():
+    bowl, box = Bowl(np.ones((3, 2)), 1.0), (np.zeros(2), np.ones(2))
+    assert np.array_equal(moved(bowl, np.ones(2), box, 5), np.ones(2))
+    assert bowl.n_calls == 0
+
+
 def test_a_way_out_of_where_a_bound_is_defined_is_taken_back():
     bowl, box = Bowl(np.array([[-0.99]]), -1.0), (np.zeros(1), np.ones(1))
     theta = moved(bowl, np.ones(1), box, 40)

@@ -25,31 +25,26 @@ def descend_on_landmarks(objective, start, bounds, curvature, is_last, report=No
     are in units of the log evidence for each parameter.
     """
     box, worth = objective.box(bounds), TOLERANCE_OF_BOUNDS if is_last else COARSE_TOLERANCE_OF_BOUNDS
-    before = objective.n_calls
+    most_looks = objective.n_calls + _MAX_LOOKS
 
     def descend(start, curvature, max_steps):
         settings = {"tolerance": len(bounds) * worth, "max_steps": max_steps, "report": report}
         return minimize_in_box(objective, start, *box, curvature=curvature, **settings)
 
-    def looks_left():
-        return _MAX_LOOKS - objective.n_calls + before
-
-    best = _moved_before(objective, start, descend, curvature)
+    best, is_new, max_steps = _moved_before(objective, start, curvature, descend), False, _MAX_STEPS_OF_MOVED
     if best is None:
         best = descend(start, curvature, _MAX_STEPS)
         if not (is_last or objective.may_move()):
             return best
         is_new, max_steps = objective.refreshed(best.x, best.value), _MAX_STEPS_AFTERWARDS
-    else:
-        is_new, max_steps = False, _MAX_STEPS_OF_MOVED
     theta = best.x
     if objective.may_move():
-        max_moves = looks_left() - max_steps - 1 if is_last else _MAX_COARSE_MOVES
+        max_moves = most_looks - objective.n_calls - max_steps - 1 if is_last else _MAX_COARSE_MOVES
         theta = moved(objective, theta, box, max_moves, report)
     return descend(theta, best.curvature, max_steps) if is_new or objective.has_moved else best
 
 
-def _moved_before(objective, start, descend, curvature):
+def _moved_before(objective, start, curvature, descend):
     """Return where a level with moved landmarks of a coarser one begins, None if rows are better there."""
     if not objective.has_moved:
         return None

@@ -7,7 +7,8 @@ takes that part for noise. The lower bound of the exact evidence does not (`crit
     F(theta) = min over g of  n log A + H + n log(1 + tau/(n g))  >=  -2 log evidence of K.
 
 F is smooth in theta while Z stays, so landmarks are chosen once before a descent, and once more after it.
-Where the new ones make F smaller, the descent goes on with them (`LandmarkObjective.refreshed`).
+Where the new ones make F smaller, the descent goes on with them (`LandmarkObjective.refreshed`). F is smooth
+in Z too (`LandmarkObjective.jointly`), which `moving` makes use of.
 
 Rows enter by sums alone (`linalg.landmark_sums`): an evaluation is a pass over them that adds up J'J and tau,
 and a second one that adds up slopes. `RowsInMemory` does both in slabs; other places of rows have the same

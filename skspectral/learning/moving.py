@@ -70,10 +70,12 @@ def moved(objective, theta, box, max_looks, report=None):
     box : tuple of ndarray
         Lower and upper limits of theta.
     max_looks : int
-        Largest number of evaluations.
+        Largest number of evaluations; no way is begun for fewer than it takes to judge it.
     report : callable, default=None
         report(step, theta, evaluation) after every one that is better than those before.
     """
+    if max_looks <= _WINDOW:
+        return theta
     p, start, unit = len(theta), objective.landmarks, objective.rows.spread()
 
     def split(x):
