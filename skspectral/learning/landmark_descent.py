@@ -12,8 +12,9 @@ TOLERANCE_OF_BOUNDS, COARSE_TOLERANCE_OF_BOUNDS = 0.005, 0.1
 # Steps with the first landmarks, and with those chosen anew or moved.
 _MAX_STEPS, _MAX_STEPS_AFTERWARDS = 18, 6
 _MAX_STEPS_OF_MOVED = 3
-# Looks at the rows while landmarks move: on fewer rows than all, and all looks at these, which are expensive.
-_MAX_COARSE_MOVES, _MAX_LOOKS = 20, 29
+# Looks while landmarks move on fewer rows than all, and looks at all rows that a descent plans: line
+# searches may take a few more, up to about 30.
+_MAX_COARSE_MOVES, _MAX_LOOKS = 20, 27
 
 
 def descend_on_landmarks(objective, start, bounds, curvature, is_last, report=None):
