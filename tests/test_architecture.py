@@ -123,6 +123,8 @@ FLOORS = {
         "user_path",
         "exploration",
         "landmarks",
+        "moving",
+        "landmark_descent",
         "levels",
         "latent_task",
         "noise_task",

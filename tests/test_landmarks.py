@@ -21,6 +21,8 @@ from skspectral.decomposition.plan import Plan
 from skspectral.inference.variances import VarianceBounds
 from skspectral.kernels.gram import KernelGram
 from skspectral.learning.landmarks import LandmarkObjective
+from skspectral.learning.moving import moved
+from skspectral.learning.objectives import Evaluation
 from skspectral.learning.task import Task
 from skspectral.linalg.factors import pivoted_cholesky
 from skspectral.support.threads import available_threads
@@ -146,6 +148,7 @@ def evidence_lower_end(model, X, y):
     return lower_bound(model.kernel_, X, y, Z, model.noise_variance_, model.signal_variance_)
 
 
+@pytest.mark.filterwarnings("ignore:.*targets hardly depend on such an input")
 @pytest.mark.parametrize("method", ["low_rank", "auto"])
 def test_the_lower_end_of_the_bounds_is_what_was_maximised(method):
     X, y = smooth(3, n=700, p=3, noise=0.2)
@@ -299,3 +302,159 @@ def test_kernels_and_noise_whose_product_is_too_large_a_number_have_a_slope():
     assert model.signal_variance_ == pytest.approx(1e-2)
     assert min(model.tuning_[0].noise_ratio, model.noise_variance_) > 1e200
     assert np.isfinite(model.predict(X, return_std=True)).all()
+
+
+def at_variances(objective, evaluation, X, Y, Z, weight, intercept):
+    """-2 log of the bound, from its definition, at the variances of an evaluation."""
+    kernel = objective.task.kernel
+    variances = zip(Y.T, *evaluation.variances, strict=True)
+    return -2.0 * sum(lower_bound(kernel, X, y, Z, b, a, weight, intercept) for y, b, a in variances)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_slope_by_landmarks_is_that_of_the_definition(kernel, intercept):
+    X, Y = smooth(n=40, m=2)
+    weight, Z = weights_of(X), X[:12] + 0.1
+    objective = LandmarkObjective(make_task(kernel, X, Y, weight, intercept))
+    there, by_landmarks = objective.jointly(kernel.theta, Z)
+    objective.landmarks = Z
+    at_same = objective(kernel.theta)
+    assert there.value == pytest.approx(at_same.value, rel=1e-12)
+    assert close(there.gradient, at_same.gradient, rel=1e-9)
+    step = 1e-5
+    for index in np.ndindex(Z.shape):
+        # variances are at their best, so that the derivative by them is nothing
+        ahead, behind = (
+            at_variances(objective, there, X, Y, Z + sign * step * one_at(index, Z.shape), weight, intercept)
+            for sign in (1, -1)
+        )
+        assert by_landmarks[index] == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=1e-4)
+
+
+def one_at(index, shape):
+    """An array of zeros but for a 1."""
+    array = np.zeros(shape)
+    array[index] = 1.0
+    return array
+
+
+@pytest.mark.parametrize("kept_share", [0.0, 0.1])
+def test_slopes_by_landmarks_of_slabs_add_up(kept_share, monkeypatch):
+    X, Y = smooth(n=60, m=2)
+    Z = X[:9] + 0.1
+    _, whole = LandmarkObjective(make_task(ARD, X, Y, weights_of(X))).jointly(ARD.theta, Z)
+    monkeypatch.setattr("skspectral.learning.landmarks._SLAB", 7)
+    monkeypatch.setattr("skspectral.learning.landmarks._KEPT_SHARE", kept_share * 1e-9)
+    _, slabs = LandmarkObjective(make_task(ARD, X, Y, weights_of(X))).jointly(ARD.theta, Z)
+    assert close(slabs, whole, rel=1e-9)
+
+
+def rough(n=800, seed=8):
+    """Targets of four inputs that 25 rows are far from enough for."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    return X, np.sin(2.0 * X @ rng.normal(size=(4, 3)) / 2.0).sum(axis=1) + 0.1 * rng.normal(size=n)
+
+
+def test_landmarks_move_where_that_makes_the_bound_better(monkeypatch):
+    X, y = rough()
+    model = SpectralGPRegressor(RBF(np.full(4, 2.0)), method="low_rank", rank=25)
+    lower, upper = model.fit(X, y).evidence_bounds_
+    Z = model._fitted.decomposition.feature_map.landmarks
+    assert not (Z[:, None] == X).all(axis=2).any()
+    assert lower == pytest.approx(evidence_lower_end(model, X, y), rel=1e-6)
+    exact = SpectralGPRegressor(model.kernel_, optimizer=None, method="exact").fit(X, y)
+    assert lower < exact.log_evidence_at(model.noise_variance_, model.signal_variance_) < upper
+    monkeypatch.setattr(Plan, "may_move", False)
+    of_rows = model.fit(X, y)
+    Z = of_rows._fitted.decomposition.feature_map.landmarks
+    assert (Z[:, None] == X).all(axis=2).any(axis=1).all()
+    assert lower > of_rows.evidence_bounds_[0] + 50.0
+
+
+def test_the_units_of_inputs_have_no_part_in_how_landmarks_move():
+    X, y = rough(n=300)
+    kernel, unit = RBF(np.full(4, 2.0), (1e-9, 1e9)), np.array([1024.0, 1.0, 0.25, 64.0])
+    found = []
+    for factor in (np.ones(4), unit):
+        objective = LandmarkObjective(make_task(kernel, factor * X, y[:, None]))
+        objective.landmarks = factor * X[:15]
+        theta = moved(objective, kernel.theta + np.log(factor), objective.box(kernel.bounds), 12)
+        assert objective.has_moved
+        found.append((theta - np.log(factor), objective.landmarks / factor))
+    assert np.allclose(found[0][0], found[1][0], atol=1e-7)
+    assert np.allclose(found[0][1], found[1][1], atol=1e-7)
+
+
+class KernelOfValues(RBF):
+    """A kernel without derivatives by inputs, because nobody knows its formula."""
+
+
+def test_landmarks_stay_rows_of_kernels_without_slopes_by_inputs():
+    X, y = rough(n=300)
+    model = SpectralGPRegressor(KernelOfValues(2.0), method="low_rank", rank=20).fit(X, y)
+    Z = model._fitted.decomposition.feature_map.landmarks
+    assert (Z[:, None] == X).all(axis=2).any(axis=1).all()
+
+
+def test_landmarks_that_others_replace_in_the_end_stay_rows():
+    assert Plan("low_rank", 20).for_learning().may_move
+    assert not Plan("low_rank", 20, "greedy").for_learning().may_move
+    assert not Plan("low_rank").for_learning().may_move
+
+
+class Bowl:
+    """Stands for an objective: |theta|^2 + steepness |Z|^2, not defined where a landmark is below -1."""
+
+    def __init__(self, landmarks, steepness):
+        self.landmarks, self.steepness, self.n_calls = landmarks, steepness, 0
+        self.rows = self
+
+    def __len__(self):
+        return 10
+
+    def spread(self):
+        return np.ones(self.landmarks.shape[1])
+
+    def jointly(self, theta, Z):
+        self.n_calls += 1
+        if Z.min() < -1.0:
+            return Evaluation.undefined(theta), np.zeros_like(Z)
+        value = theta @ theta + self.steepness * (Z**2).sum()
+        return Evaluation(value, 2.0 * theta, None, None), 2.0 * self.steepness * Z
+
+    def move_to(self, landmarks):
+        self.landmarks = landmarks
+
+
+def test_landmarks_and_parameters_move_together_within_the_box():
+    bowl, box = Bowl(np.full((3, 2), 0.5), 1.0), (np.full(2, 0.3), np.full(2, 2.0))
+    steps = []
+    theta = moved(bowl, np.array([1.0, 0.5]), box, 40, lambda *step: steps.append(step))
+    assert np.allclose(theta, 0.3)
+    assert np.abs(bowl.landmarks).max() < 0.1
+    values = [evaluation.value for _, _, evaluation in steps]
+    assert values == sorted(values, reverse=True)
+    assert bowl.n_calls <= 40
+
+
+def test_landmarks_that_are_best_where_they_are_stay_there():
+    bowl, box = Bowl(np.zeros((3, 2)), 1e6), (np.zeros(2), np.ones(2))
+    start = bowl.landmarks
+    assert np.array_equal(moved(bowl, np.zeros(2), box, 40), np.zeros(2))
+    assert bowl.landmarks is start
+    assert bowl.n_calls <= 6
+
+
+def test_no_way_is_begun_that_is_too_short_to_be_judged():
+    bowl, box = Bowl(np.ones((3, 2)), 1.0), (np.zeros(2), np.ones(2))
+    assert np.array_equal(moved(bowl, np.ones(2), box, 5), np.ones(2))
+    assert bowl.n_calls == 0
+
+
+def test_a_way_out_of_where_a_bound_is_defined_is_taken_back():
+    bowl, box = Bowl(np.array([[-0.99]]), -1.0), (np.zeros(1), np.ones(1))
+    theta = moved(bowl, np.ones(1), box, 40)
+    assert theta[0] < 1.0
+    assert -1.0 <= bowl.landmarks[0, 0] < -0.99

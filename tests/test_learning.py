@@ -243,7 +243,7 @@ def test_steps_on_very_many_rows_end_within_the_uncertainty_of_the_parameters(mo
     shorter = SpectralGPRegressor(RBF([1.0, 1.0]), method="exact").fit(X, y)
     assert shorter.n_decompositions_ < whole.n_decompositions_
     lost = whole.log_marginal_likelihood_value_ - shorter.log_marginal_likelihood_value_
-    assert lost < 2 * learning._TOLERANCE_OF_BOUNDS
+    assert lost < 2 * learning.TOLERANCE_OF_BOUNDS
 
 
 def test_kernel_none_starts_from_the_data_and_follows_its_units():

@@ -147,6 +147,7 @@ def test_the_row_that_leave_one_out_cannot_do_without_is_named(weight, message):
 
 
 @may_be_unknown
+@may_be_at_bounds
 def test_a_bound_of_one_variance_alone_determines_nothing():
     gp = process(RBF(1.0) + WhiteKernel(1.0, (0.1, 4.0)), "maximize").fit(line(1), [2.0])
     assert gp.tuning_[0].status == "undetermined"

@@ -71,6 +71,8 @@ class Plan:
         What becomes of negative eigenvalues. Factors do not see them, so that the last two need the matrix.
     couples_rows : bool
         Whether the likelihood couples the rows, which makes steps dearer.
+    keeps_rows : bool
+        Whether landmarks must be rows in steps of learning, because other landmarks are chosen in the end.
     """
 
     method: str = "auto"
@@ -79,6 +81,12 @@ class Plan:
     must_be_exact: bool = False
     indefinite: str = "refuse"
     couples_rows: bool = False
+    keeps_rows: bool = False
+
+    @property
+    def may_move(self):
+        """Whether learning may move landmarks: those of a factor of given rank, which has them in the end."""
+        return self.rank is not None and not self.keeps_rows
 
     @property
     def may_repair(self):
@@ -176,7 +184,8 @@ class Plan:
 
     def for_learning(self):
         """Return the plan of learning: rows chosen by the kernel alone, no indefinite matrices."""
-        return replace(self, selection="pivots", indefinite="refuse")
+        keeps_rows = self.keeps_rows or self.selection == "greedy"
+        return replace(self, selection="pivots", indefinite="refuse", keeps_rows=keeps_rows)
 
     @property
     def _largest_affordable(self):

@@ -36,7 +36,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from ..support.threads import map_in_threads
-from .stationary import direction_sums, half_squared_distances, radial, scaled_inputs, slope_by_alpha
+from .stationary import WeightedPairs, half_squared_distances, radial, scaled_inputs
 
 __all__ = ["contract", "contract_diagonal", "evaluate", "in_order"]
 
@@ -176,17 +176,7 @@ def _white(kernel, G, X, Z):
 
 
 def _radial(kernel, G, X, Z):
-    shape, alpha = radial(kernel), getattr(kernel, "alpha", None)
-    A, B = scaled_inputs(kernel.length_scale, X, Z)
-    D = _distances(shape, A, B, is_square=Z is None)
-    K = shape.value(D.copy(), alpha)
-    W = shape.weight(D, K, alpha) * G
-    if np.ndim(kernel.length_scale) and len(kernel.length_scale) > 1:
-        return {"length_scale": direction_sums(W, A, B)}
-    slopes = {"length_scale": 2.0 * np.vdot(W, D)}
-    if alpha is not None:
-        slopes["alpha"] = slope_by_alpha(D, G * K, alpha)
-    return slopes
+    return WeightedPairs.of(kernel, G, X, Z).by_parameters()
 
 
 def _distances(shape, A, B, is_square):

@@ -21,10 +21,10 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from .algebra import evaluate
-from .stationary import half_squared_distances, radial, scaled_inputs
+from .algebra import contract, evaluate, in_order
+from .stationary import WeightedPairs, half_squared_distances, radial, scaled_inputs
 
-__all__ = ["contract_inputs", "diagonal_slope"]
+__all__ = ["contract_all", "contract_inputs", "diagonal_slope", "has_input_slopes"]
 
 # Rows whose kernel among themselves is made to read off the derivatives of its diagonal.
 _DIAGONAL_BLOCK = 64
@@ -62,6 +62,28 @@ def contract_inputs(kernel, V, X, Z):
             "Polynomial of these."
         )
     return rule(kernel, V, X, Z)
+
+
+def has_input_slopes(kernel, X):
+    """Return whether derivatives of a kernel by inputs like the rows of X are known."""
+    if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f"):
+        return False
+    try:
+        contract_inputs(kernel, np.ones((1, 1)), X[:1], X[:1])
+    except ValueError:
+        return False
+    return True
+
+
+def contract_all(kernel, G, X, Z):
+    """Return sum_ij G_ij dK_ij/dtheta, see `contract`, and sum_i G_ij dk(x_i, z_j)/dz_j, (n_z, p).
+
+    Both come from one look at all pairs where the kernel is a function of the distance.
+    """
+    if radial(kernel) is None:
+        return contract(kernel, G, X, Z), contract_inputs(kernel, G.T, Z, X)
+    pairs = WeightedPairs.of(kernel, G, X, Z)
+    return in_order(kernel, pairs.by_parameters()), pairs.by_second()
 
 
 def diagonal_slope(kernel, X):

@@ -15,7 +15,14 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.gaussian_process.kernels import RBF, Matern, RationalQuadratic
 
-__all__ = ["Radial", "direction_sums", "half_squared_distances", "radial", "scaled_inputs", "slope_by_alpha"]
+__all__ = [
+    "Radial",
+    "WeightedPairs",
+    "half_squared_distances",
+    "radial",
+    "scaled_inputs",
+    "slope_by_alpha",
+]
 
 # Half squared lengths beyond which the rounding of |a|^2 + |b|^2 - 2ab, about eps times them, would be seen.
 _CANCELLING = 5e4
@@ -100,6 +107,55 @@ def slope_by_alpha(D, GK, alpha):
     return np.vdot(GK, D / base - alpha * np.log(base))
 
 
+@dataclass(frozen=True)
+class WeightedPairs:
+    """What all derivatives of sum_ij G_ij k(x_i, z_j) are made of, k a function of the distance.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        Of which `radial` knows the shape.
+    A, B : ndarray of shape (n, p) and (n_z, p)
+        Inputs in units of the length scale.
+    D, GK, W : ndarray of shape (n, n_z)
+        Half squared distances, G * k, and G * w with w = -dk/dD.
+    """
+
+    kernel: object
+    A: np.ndarray
+    B: np.ndarray
+    D: np.ndarray
+    GK: np.ndarray
+    W: np.ndarray
+
+    @classmethod
+    def of(cls, kernel, G, X, Z=None):
+        """Return those of weights G and inputs X and Z, X for Z=None."""
+        shape, alpha = radial(kernel), getattr(kernel, "alpha", None)
+        A, B = scaled_inputs(kernel.length_scale, X, Z)
+        D = half_squared_distances(A, B, exactly=not shape.is_smooth)
+        if Z is None:
+            np.fill_diagonal(D, 0.0)
+        K = shape.value(D.copy(), alpha)
+        W = shape.weight(D, K, alpha) * G
+        return cls(kernel, A, B, D, W if shape is _GAUSSIAN else G * K, W)
+
+    def by_parameters(self):
+        """Return the derivatives by logarithms of the parameters, by name."""
+        length_scale, alpha = self.kernel.length_scale, getattr(self.kernel, "alpha", None)
+        if np.ndim(length_scale) and len(length_scale) > 1:
+            return {"length_scale": _direction_sums(self.W, self.A, self.B)}
+        slopes = {"length_scale": 2.0 * np.vdot(self.W, self.D)}
+        if alpha is not None:
+            slopes["alpha"] = slope_by_alpha(self.D, self.GK, alpha)
+        return slopes
+
+    def by_second(self):
+        """Return the derivatives by the second inputs, sum_i G_ij dk(x_i, z_j)/dz_j, (n_z, p)."""
+        sums = self.W.T @ self.A - self.W.sum(axis=0)[:, None] * self.B
+        return sums / self.kernel.length_scale
+
+
 def scaled_inputs(length_scale, X, Z=None):
     """Return X and Z (X for Z=None) in units of the length scale, with the mean of the second taken off.
 
@@ -123,7 +179,7 @@ def half_squared_distances(A, B, *, exactly=False):
     return np.maximum(D, 0.0, out=D)
 
 
-def direction_sums(W, A, B):
+def _direction_sums(W, A, B):
     """Return sum_ij W_ij (a_ik - b_jk)^2 for every input k."""
     if 0.5 * np.einsum("ij,ij->i", B, B).max(initial=0.0) > _CANCELLING:
         return np.array([np.vdot(W, np.subtract.outer(a, b) ** 2) for a, b in zip(A.T, B.T, strict=True)])

@@ -7,7 +7,8 @@ takes that part for noise. The lower bound of the exact evidence does not (`crit
     F(theta) = min over g of  n log A + H + n log(1 + tau/(n g))  >=  -2 log evidence of K.
 
 F is smooth in theta while Z stays, so landmarks are chosen once before a descent, and once more after it.
-Where the new ones make F smaller, the descent goes on with them (`LandmarkObjective.refreshed`).
+Where the new ones make F smaller, the descent goes on with them (`LandmarkObjective.refreshed`). F is smooth
+in Z too (`LandmarkObjective.jointly`), which `moving` makes use of.
 
 Rows enter by sums alone (`linalg.landmark_sums`): an evaluation is a pass over them that adds up J'J and tau,
 and a second one that adds up slopes. `RowsInMemory` does both in slabs; other places of rows have the same
@@ -23,6 +24,7 @@ from ..decomposition.decompose import decompose_on_landmarks, pilot_noise_ratio
 from ..inference.tuned import tune
 from ..kernels.algebra import contract, contract_diagonal
 from ..kernels.gram import KernelGram
+from ..kernels.slopes import contract_all, contract_inputs, has_input_slopes
 from ..linalg.factors import FeatureMap, pivoted_cholesky
 from ..linalg.landmark_sums import LandmarkSums, RowBlock, Sensitivity, joined_features, smooth_feature_map
 from ..support.exceptions import IndefiniteKernelError
@@ -50,12 +52,29 @@ def block_sums(kernel, feature_map, block):
 
 def block_slope(kernel, feature_map, sensitivity, block, J=None):
     """Return what a block of rows adds to dF/dtheta: its part of the second pass."""
+    by_cross = _by_cross(kernel, feature_map, sensitivity, block, J)
+    slope = contract(kernel, by_cross, block.X, feature_map.landmarks)
+    return slope + _slope_of_diagonal(kernel, sensitivity, block)
+
+
+def block_slopes(kernel, feature_map, sensitivity, block, J=None):
+    """Return what a block of rows adds to dF/dtheta and to dF/dZ, one array after the other."""
+    by_cross = _by_cross(kernel, feature_map, sensitivity, block, J)
+    slope, by_landmarks = contract_all(kernel, by_cross, block.X, feature_map.landmarks)
+    slope = slope + _slope_of_diagonal(kernel, sensitivity, block)
+    return np.concatenate([slope, by_landmarks.ravel()])
+
+
+def _by_cross(kernel, feature_map, sensitivity, block, J):
+    """Return dF/dK(X, Z) of a block of rows."""
     J = joined_features(feature_map, KernelGram(kernel), block) if J is None else J
     by_cross = J @ sensitivity.by_cross
     by_cross *= block.root
-    slope = contract(kernel, by_cross, block.X, feature_map.landmarks)
-    by_diagonal = sensitivity.by_diagonal * block.root[:, 0] ** 2
-    return slope + contract_diagonal(kernel, by_diagonal, block.X)
+    return by_cross
+
+
+def _slope_of_diagonal(kernel, sensitivity, block):
+    return contract_diagonal(kernel, sensitivity.by_diagonal * block.root[:, 0] ** 2, block.X)
 
 
 def drawn_landmarks(kernel, X, weight, rank, tau):
@@ -103,11 +122,23 @@ class RowsInMemory:
 
     def slope(self, kernel, feature_map, sensitivity):
         """Return what all rows add to dF/dtheta, with the features of the sums just before."""
+        return self._added(block_slope, kernel, feature_map, sensitivity)
 
+    def slopes(self, kernel, feature_map, sensitivity):
+        """Return what all rows add to dF/dtheta and dF/dZ, likewise, one after the other."""
+        return self._added(block_slopes, kernel, feature_map, sensitivity)
+
+    def _added(self, slope, kernel, feature_map, sensitivity):
         def of_block(block_and_features):
-            return block_slope(kernel, feature_map, sensitivity, *block_and_features)
+            return slope(kernel, feature_map, sensitivity, *block_and_features)
 
         return sum(map_in_threads(of_block, [*zip(self._blocks, self._kept, strict=True)]))
+
+    def spread(self):
+        """Return the weighted standard deviation of each input."""
+        X, weight = self.data.X, self.data.rows.sqrt_weight[:, 0] ** 2
+        weight = weight / weight.sum()
+        return np.sqrt(weight @ (X - weight @ X) ** 2)
 
 
 @dataclass(frozen=True)
@@ -135,6 +166,8 @@ class LandmarkObjective:
     noise_ratio : float, default=None
         Where no rank was asked for, landmarks are as many as it takes to miss a trace that is small beside
         the smallest noise ratio; None has it estimated on a few rows.
+    landmarks : ndarray of shape (r, p), default=None
+        Landmarks that were moved on fewer rows.
 
     Attributes
     ----------
@@ -142,10 +175,13 @@ class LandmarkObjective:
         Passes over the rows for a value so far.
     landmarks : array of r inputs or None
         The landmarks, None before the first are chosen.
+    has_moved : bool
+        Whether they are other inputs than rows.
     """
 
-    def __init__(self, task, rows=None, rank=None, noise_ratio=None):
-        self.task, self.n_calls, self.landmarks = task, 0, None
+    def __init__(self, task, rows=None, rank=None, noise_ratio=None, landmarks=None):
+        self.task, self.n_calls = task, 0
+        self.landmarks, self.has_moved = landmarks, landmarks is not None
         self.rows = RowsInMemory(task) if rows is None else rows
         self._rank = task.plan.learning_rank(len(self.rows)) if rank is None else rank
         self._smallest_g = noise_ratio
@@ -177,10 +213,28 @@ class LandmarkObjective:
                 slope = self._slope(kernel, here)
         except IndefiniteKernelError:
             return Evaluation.undefined(theta)
+        return self._evaluation(theta, here, slope)
+
+    def jointly(self, theta, landmarks):
+        """Return the `Evaluation` at theta with other landmarks, and dF/dZ, (r, p)."""
+        kernel = self.task.kernel_at(theta)
+        try:
+            with threads_for(len(self.rows), len(landmarks)):
+                here = self._bound(kernel, landmarks)
+                slope, by_landmarks = self._slopes(kernel, here)
+        except IndefiniteKernelError:
+            return Evaluation.undefined(theta), np.zeros_like(landmarks)
+        return self._evaluation(theta, here, slope), by_landmarks
+
+    def may_move(self):
+        """Return whether landmarks may be other inputs than rows: where the kernel has slopes by these."""
+        return self.task.plan.may_move and has_input_slopes(self.task.kernel, self.task.data.X)
+
+    def _evaluation(self, theta, here, slope):
         self._smallest_g = here.tuned.noise_ratio.min()
         value, slope = self.task.with_prior(theta, here.value, slope)
         variances = here.tuned.noise_var, here.tuned.signal_var
-        return Evaluation(value, slope, variances, len(self.landmarks))
+        return Evaluation(value, slope, variances, len(here.feature_map.L))
 
     def refreshed(self, theta, value):
         """Choose landmarks anew at theta, keep the better ones, and return whether these are new.
@@ -195,8 +249,12 @@ class LandmarkObjective:
         there = self.task.with_prior(theta, there, np.zeros_like(theta))[0]
         if not there < value - _WORTH_ANOTHER_DESCENT:
             return False
-        self.landmarks = chosen
+        self.landmarks, self.has_moved = chosen, False
         return True
+
+    def move_to(self, landmarks):
+        """Take other inputs for landmarks."""
+        self.landmarks, self.has_moved = landmarks, True
 
     def solve(self, theta):
         """Return the decomposition at theta and its solution: on the landmarks, or certified."""
@@ -232,8 +290,18 @@ class LandmarkObjective:
 
     def _slope(self, kernel, here):
         """Return dF/dtheta: the second pass over the rows."""
-        g, b = here.tuned.noise_ratio, here.tuned.noise_var / self.rows.scale**2
-        sensitivity = Sensitivity.at(here.sums, here.spectrum, here.feature_map.L, g, b)
-        Z = here.feature_map.landmarks
+        sensitivity, Z = self._sensitivity(here), here.feature_map.landmarks
         slope = contract(kernel, sensitivity.among, Z, Z)
         return slope + self.rows.slope(kernel, here.feature_map, replace(sensitivity, among=None))
+
+    def _slopes(self, kernel, here):
+        """Return dF/dtheta and dF/dZ, by the second pass too."""
+        sensitivity, Z = self._sensitivity(here), here.feature_map.landmarks
+        slope = contract(kernel, sensitivity.among, Z, Z)
+        by_landmarks = 2.0 * contract_inputs(kernel, sensitivity.among, Z, Z)  # as rows and as columns
+        both = self.rows.slopes(kernel, here.feature_map, replace(sensitivity, among=None))
+        return slope + both[: len(slope)], by_landmarks + both[len(slope) :].reshape(Z.shape)
+
+    def _sensitivity(self, here):
+        g, b = here.tuned.noise_ratio, here.tuned.noise_var / self.rows.scale**2
+        return Sensitivity.at(here.sums, here.spectrum, here.feature_map.L, g, b)

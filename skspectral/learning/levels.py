@@ -17,13 +17,13 @@ from ..inference.solution import Solution
 from ..kernels.parts import parameter_names
 from ..support.exceptions import IndefiniteKernelError
 from ..support.threads import available_threads, threads_for
-from .descent import minimize_in_box
 from .exploration import Explorer, is_elsewhere, worth_keeping
+from .landmark_descent import COARSE_TOLERANCE_OF_BOUNDS, TOLERANCE_OF_BOUNDS, descend_on_landmarks
 from .landmarks import LandmarkObjective
 from .patterns import objective_of
 from .user_path import MAX_ROWS, follow_user_path
 
-__all__ = ["Learned", "at_level", "descend_on_landmarks", "learn", "learn_from_starts", "learn_with"]
+__all__ = ["Learned", "at_level", "learn", "learn_from_starts", "learn_with"]
 
 # Fewest rows of a level, in all and for each parameter.
 _COARSEST, _COARSEST_EACH = 150, 15
@@ -32,13 +32,6 @@ _ROWS_PER_MEAN_FUNCTION = 5
 _TOLERANCE, _COARSE_TOLERANCE = 1e-9, 1e-3
 # Rows of which a step takes ten seconds and more.
 _VERY_MANY = 5000
-# The same of very many rows, and where what is maximised is a lower bound, for each parameter. -2 log density
-# falls by about 1 for each parameter within its own uncertainty: a step that brings a two-hundredth of that
-# is not worth its time.
-_TOLERANCE_OF_BOUNDS, _COARSE_TOLERANCE_OF_BOUNDS = 0.005, 0.1
-# Steps of such a descent: with the first landmarks, and with those chosen anew. On all rows that keeps it
-# below 30 evaluations.
-_MAX_STEPS_OF_BOUNDS, _MAX_STEPS_AFTERWARDS = 18, 6
 # Steps on all rows and flops of a thread in a second that a rough time is made of.
 _STEPS_AHEAD, _FLOPS_OF_THREAD = 20, 1.5e10
 # Calls of an objective of landmarks after which no more hops are tried.
@@ -168,43 +161,23 @@ def _objective(level, task, found):
     """Return the objective of a level, given what a coarser one found."""
     noise_ratio = None if found is None else found.noise_ratio
     if level.learns_on_landmarks:
-        return LandmarkObjective(level, noise_ratio=noise_ratio)
+        landmarks = None if found is None else found.landmarks
+        return LandmarkObjective(level, noise_ratio=noise_ratio, landmarks=landmarks)
     return objective_of(level, task.is_single, noise_ratio)
-
-
-def descend_on_landmarks(objective, start, bounds, curvature, is_last, report=None):
-    """Return the `Descent` of a lower bound that begins at theta `start`.
-
-    At the end of the last one landmarks are chosen anew, and the descent goes on with them where they are
-    better. Decreases that are not worth a step are in units of the log evidence for each parameter.
-    """
-    settings = {
-        "tolerance": len(bounds) * (_TOLERANCE_OF_BOUNDS if is_last else _COARSE_TOLERANCE_OF_BOUNDS),
-        "report": report,
-    }
-    lower, upper = objective.box(bounds)
-    best = minimize_in_box(
-        objective, start, lower, upper, curvature=curvature, max_steps=_MAX_STEPS_OF_BOUNDS, **settings
-    )
-    if is_last and objective.refreshed(best.x, best.value):
-        settings["max_steps"] = _MAX_STEPS_AFTERWARDS
-        best = minimize_in_box(objective, best.x, lower, upper, curvature=best.curvature, **settings)
-    return best
 
 
 def _found_on_landmarks(explorer, coarser, theta, is_last):
     """Return what a level of a lower bound finds: by exploring, or from the best end of a coarser level."""
     objective, p = explorer.objective, len(theta)
     if coarser is None:
-        best, growth = explorer.explore([theta], p * _COARSE_TOLERANCE_OF_BOUNDS, _MAX_CALLS)[0], 1.0
+        best, growth = explorer.explore([theta], p * COARSE_TOLERANCE_OF_BOUNDS, _MAX_CALLS)[0], 1.0
     else:
         best, growth = coarser.best, len(objective.task) / coarser.n_rows
     start, curvature = _without_ratio(best.x, best.curvature * growth, p)
     bounds = np.stack([explorer.lower, explorer.upper], axis=1)
     settings = {"is_last": is_last, "report": explorer.report}
-    return _Found(
-        [descend_on_landmarks(objective, start, bounds, curvature, **settings)], len(objective.task)
-    )
+    end = descend_on_landmarks(objective, start, bounds, curvature, **settings)
+    return _Found([end], len(objective.task), objective.landmarks if objective.has_moved else None)
 
 
 def _on_landmarks(explorer, found, _):
@@ -223,10 +196,11 @@ def _without_ratio(variables, curvature, p):
 
 @dataclass(frozen=True)
 class _Found:
-    """What a level found: its best descents, best first, and its number of rows."""
+    """What a level found: its best descents, best first, its number of rows, and landmarks that it moved."""
 
     ends: list
     n_rows: int
+    landmarks: np.ndarray | None = None
 
     @property
     def best(self):
@@ -320,7 +294,7 @@ def _tolerance(task):
 
 def _coarse_tolerance(task):
     """Return a decrease that is not worth another step on the way: more where a step takes many seconds."""
-    return _TOLERANCE_OF_BOUNDS * task.kernel.n_dims if len(task) > _VERY_MANY else _COARSE_TOLERANCE
+    return TOLERANCE_OF_BOUNDS * task.kernel.n_dims if len(task) > _VERY_MANY else _COARSE_TOLERANCE
 
 
 def _globally(objective, descent):

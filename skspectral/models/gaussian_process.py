@@ -129,7 +129,7 @@ class SpectralGPRegressor(
     rank : int, default=None
         Rank of the factor; None means as large as the certificate needs. "exact" has no factor. With a given
         rank, what is maximised is not the evidence of the factor but what it is certain of, the lower one of
-        `evidence_bounds_`; see Notes.
+        `evidence_bounds_`, and learning moves the inputs that span the factor; see Notes.
     selection : {"pivots", "greedy"}, default="pivots"
         Which rows span a factor, see :class:`SpectralKernelRidge`. "greedy" chooses them once, after the
         kernel's parameters are learned.
@@ -217,8 +217,11 @@ class SpectralGPRegressor(
     its own evidence takes that part for noise. So kernel parameters and variances then maximise the lower
     bound of the exact log evidence, that of Phi Phi' less n/2 log(1 + tau/(n g)). Its landmarks are rows
     drawn by what the others miss of the kernel (depending on the content of the rows alone), once for every
-    level of learning and once more at the end. A step is not taken for less than 0.005 of -2 log evidence
-    for each parameter, and all rows are looked at no more than about 30 times.
+    level of learning and once more at the end. Where derivatives of the kernel by its inputs are known (see
+    `predict_gradient`), landmarks then move to where they make the bound larger, together with the kernel's
+    parameters, and are no longer rows. That is often worth several times the rank. A step is not taken for
+    less than 0.005 of -2 log evidence for each parameter, or 1e-4 for each row where landmarks move, and all
+    rows are looked at no more than about 30 times.
 
     References
     ----------

@@ -14,8 +14,9 @@ from ..criteria import CRITERIA
 from ..decomposition.data import Data
 from ..decomposition.plan import Plan
 from ..kernels.gram import make_gram
+from ..learning.landmark_descent import descend_on_landmarks
 from ..learning.landmarks import LandmarkObjective, block_slope, block_sums, drawn_landmarks
-from ..learning.levels import at_level, descend_on_landmarks, learn
+from ..learning.levels import at_level, learn
 from ..learning.task import Task
 from ..linalg.landmark_sums import RowBlock, smooth_feature_map
 from ..support.threads import map_in_threads
@@ -193,7 +194,7 @@ def learn_features(total, survey, start, landmarks, fit_intercept, report=None):
     given = landmarks if np.ndim(landmarks) else None
     rank = min(landmarks if given is None else len(given), len(sample))
     data = Data.with_intercept(sample.X, sample.Y, sample.weight, fit_intercept)
-    task = Task(data, kernel, CRITERIA["evidence"], bounds, plan=Plan("low_rank", rank))
+    task = Task(data, kernel, CRITERIA["evidence"], bounds, plan=Plan("low_rank", rank, keeps_rows=True))
     theta, curvature = _of_sample(task, len(sample) / survey.statistics.n_rows, report)
     rows = SummedRows(total, survey, fit_intercept, given)
     objective = LandmarkObjective(task, rows, rank)
