@@ -176,7 +176,8 @@ def tune(rotated, criterion, bounds=None, *, shared=False, prior=None):
         tuned = _tune_varying(part, criterion, bounds, shared, prior)
         x[varying], noise_var[varying], status[varying], n_evaluations[varying] = tuned
     signal_var = finite_ratio(noise_var, np.exp(x))
-    status[_active(noise_var, bounds.noise) | _active(signal_var, bounds.signal)] = "bound"
+    is_held = _active(noise_var, bounds.noise) | _active(signal_var, bounds.signal)
+    status[is_held & (status != "undetermined")] = "bound"
     if bounds.is_fixed:
         status[:] = "fixed"
     return _with_results(rotated, criterion, np.exp(x), noise_var, status, n_evaluations, prior)
