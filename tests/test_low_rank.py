@@ -500,8 +500,8 @@ def test_what_does_not_fit_is_refused_before_it_is_made(monkeypatch):
 
 
 def test_memory_is_short_where_lapack_cannot_count():
-    assert plan._fits_in_memory(1000)
-    assert not plan._fits_in_memory(50_000)
+    assert plan._fits_in_memory(1000, 3)
+    assert not plan._fits_in_memory(50_000, 3)
 
 
 @pytest.mark.slow

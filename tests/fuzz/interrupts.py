@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.gaussian_process.kernels import RBF
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -122,7 +123,16 @@ class Trial:
 
 
 def interrupted_after(delay, call):
-    """Call something and interrupt it, as Ctrl-C would; return whether that came in time."""
+    """Call something and interrupt it, as Ctrl-C would; return whether that came in time.
+
+    An interrupt in the instant in which scikit-learn puts back its settings at the end of a fit, of any
+    estimator, leaves parameters unchecked from then on. That is put right here.
+    """
+    with config_context():
+        return _interrupted_after(delay, call)
+
+
+def _interrupted_after(delay, call):
 
     def interrupt(*_):
         raise KeyboardInterrupt
