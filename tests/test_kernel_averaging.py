@@ -213,3 +213,10 @@ def test_a_grid_ends_where_the_density_is_negligible_on_both_sides(level):
     below = values[order] < level + design._NEGLIGIBLE
     assert below[[0, -1]].all()
     assert not below[1:-1].any()
+
+
+@pytest.mark.parametrize("outside", [[0.0, 3.0], [3.0, 0.0], [-3.0, 0.0], [0.0, -3.0]])
+def test_one_parameter_beyond_its_bound_is_enough_for_no_density(outside):
+    density = design._Bounded(lambda theta: 1.0, np.array([[-1.0, 1.0], [-2.0, 2.0]]))
+    assert density(np.array([1.0, -2.0])) == 1.0
+    assert density(np.array(outside)) == -np.inf

@@ -23,6 +23,7 @@ from skspectral.kernels.gram import PrecomputedGram
 from skspectral.linalg.active import Active, FunctionValues, descent_direction
 from skspectral.linalg.dictionary import Dictionary
 from skspectral.linalg.rows import Rows
+from skspectral.linalg.unpenalised import inverse_root
 
 GAMMA = 1 / 9
 
@@ -538,3 +539,10 @@ def test_a_laplacian_process_tells_of_every_fold_and_output(capsys):
     assert last.endswith(f"{len(model.support_)} of 60 functions")
     LaplacianProcessRegressor(gamma=GAMMA).fit(rows, targets)
     assert not capsys.readouterr().out
+
+
+def test_directions_of_rounding_are_left_out_of_a_root():
+    Phi = np.array([[1.0, 2.0, 0.0], [1.0, 2.0, 1.0], [2.0, 4.0, 3.0], [0.0, 0.0, 2.0]])
+    A = inverse_root(Phi)
+    assert A.shape == (3, 2)
+    np.testing.assert_allclose(A @ A.T, np.linalg.pinv(Phi.T @ Phi), atol=1e-12)
