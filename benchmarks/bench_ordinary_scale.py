@@ -46,7 +46,7 @@ NAMES = ("elevators", "pol")
 RMSE_GOALS = {"elevators": 0.36, "pol": 0.12}
 FULL = {
     "rows": None,
-    "ranks": (500, 1000, 2000),
+    "ranks": (300, 500),
     "wide": 20_000,
     "exact": 10_000,
     "dask": (1_000_000, 50_000, 300),
@@ -107,9 +107,8 @@ def ask_rank(sizes, data, threads, report):
         }
         peer = in_a_process("fit_sgpr", str(data), name, sizes["rows"], threads, threads=threads)
         _print_fits(name, fits, peer)
-        smallest = fits[min(fits)]
-        report.add(f"{name}: seconds at rank {min(fits)}", smallest["seconds"], 60.0, " s")
         for rank, fit in fits.items():
+            report.add(f"{name}: seconds at rank {rank}", fit["seconds"], 60.0, " s")
             report.add(f"{name}, rank {rank}: looks at all rows", fit["evaluations"], MOST_EVALUATIONS)
         if peer is not None:
             better = [f for f in fits.values() if f["rmse"] <= peer["rmse"] and f["nlpd"] <= peer["nlpd"]]
