@@ -20,7 +20,9 @@ from .models import NEEDS_POSITIVE, draw_model
 __all__ = ["Verdict", "draw", "judge"]
 
 _NAMED = tuple(
-    kind for kind in vars(skspectral).values() if isinstance(kind, type) and issubclass(kind, Warning)
+    kind
+    for kind in (getattr(skspectral, name) for name in skspectral.__all__)
+    if isinstance(kind, type) and issubclass(kind, Warning)
 )
 
 
