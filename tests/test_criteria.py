@@ -307,3 +307,14 @@ def test_the_profile_at_one_point_is_that_of_arrays(g, A, bounds):
 
 def test_the_profile_at_one_point_is_infinite_where_nothing_is_left():
     assert profile_at_one(17, 0.0, 0.0, 1.0, 1.0, 0.5)[0] == np.inf
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_misfit_beyond_all_numbers_is_infinite():
+    """A bound of the noise that is next to nothing beside the targets."""
+    values = (np.full((1, 1), value) for value in (1e10, 1e9, 1e8, 2.0, 0.0, 0.0))
+    bound = np.full(1, 1e-300)
+    limits = Box(np.zeros(1), bound, np.zeros(1), np.full(1, np.inf))
+    at_bound = profile(Terms(5.0, *values), np.zeros((1, 1)), limits)
+    assert at_bound.noise_var == bound
+    assert at_bound.f == np.inf

@@ -161,8 +161,9 @@ def profile(terms, x, box=None):
         L1 = np.where(clipped, np.where(low, lower_moves, upper_moves), L1)
         L2 = np.where(clipped, 0.0, L2)
     f = value_at(terms, b)
-    f1 = n * L1 + (A1 - A * L1) / b + terms.H1
-    f2 = n * L2 + (A2 - 2.0 * A1 * L1 + A * (L1**2 - L2)) / b + terms.H2
+    with np.errstate(over="ignore", invalid="ignore"):  # as in `value_at`
+        f1 = n * L1 + (A1 - A * L1) / b + terms.H1
+        f2 = n * L2 + (A2 - 2.0 * A1 * L1 + A * (L1**2 - L2)) / b + terms.H2
     return Profile(f, f1, f2, b)
 
 
@@ -189,9 +190,10 @@ def profile_at_one(n, A, A1, H, H1, g, box=None):
 def value_at(terms, b):
     """Return f = n log b + A/b - n + H at a noise variance b that need not be the best.
 
-    -inf at b = 0, which is chosen only where A = 0 too.
+    -inf at b = 0, which is chosen only where A = 0 too; inf where A is beyond all multiples of b.
     """
-    misfit = np.divide(terms.A, b, out=np.zeros(np.broadcast_shapes(terms.A.shape, b.shape)), where=b > 0)
+    with np.errstate(over="ignore"):
+        misfit = np.divide(terms.A, b, out=np.zeros(np.broadcast_shapes(terms.A.shape, b.shape)), where=b > 0)
     return xlogy(terms.n, b) + misfit - terms.n + terms.H
 
 
