@@ -318,3 +318,9 @@ def test_a_misfit_beyond_all_numbers_is_infinite():
     at_bound = profile(Terms(5.0, *values), np.zeros((1, 1)), limits)
     assert at_bound.noise_var == bound
     assert at_bound.f == np.inf
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_bound_times_a_noise_ratio_may_be_beyond_all_numbers():
+    limits = Box(np.zeros(1), np.full(1, np.inf), np.zeros(1), np.full(1, 1e300))
+    assert profile_at_one(5, 2.0, 1.0, 0.0, 0.0, 1e200, limits)[2] == pytest.approx(0.4)

@@ -178,12 +178,13 @@ def profile_at_one(n, A, A1, H, H1, g, box=None):
         return inf, 0.0, 0.0
     b, L1 = A / max(n, 1), A1 / A
     if box is not None:
-        lower = float(max(box.noise_min[0], g * box.signal_min[0]))
-        upper = float(min(box.noise_max[0], g * box.signal_max[0]))
+        ends = box.noise_min, box.signal_min, box.noise_max, box.signal_max
+        noise_min, signal_min, noise_max, signal_max = (float(end[0]) for end in ends)
+        lower, upper = max(noise_min, g * signal_min), min(noise_max, g * signal_max)
         if b < lower:
-            b, L1 = lower, float(g * box.signal_min[0] > box.noise_min[0])
+            b, L1 = lower, float(g * signal_min > noise_min)
         elif b > upper:
-            b, L1 = upper, float(g * box.signal_max[0] < box.noise_max[0])
+            b, L1 = upper, float(g * signal_max < noise_max)
     return n * log(b) + A / b - n + H, n * L1 + (A1 - A * L1) / b + H1, b
 
 
