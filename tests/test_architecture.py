@@ -163,7 +163,7 @@ FLOORS = {
         "laplacian",
     ],
     "streaming": ["statistics", "features", "learning", "model", "blocks", "regressor"],
-    "search": ["scoring", "evaluation", "kernel_search"],
+    "search": ["criterion", "scoring", "evaluation", "kernel_search"],
     "metrics": [],
     "datasets": [],
     "displays": ["canvas", "view"],

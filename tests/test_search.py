@@ -401,6 +401,32 @@ def test_whatever_changes_the_matrix_is_decomposed_again(decompositions):
     assert len(decompositions) == 4
 
 
+def test_whether_an_intercept_is_better_does_not_depend_on_the_units_of_y():
+    x = np.linspace(0.0, 1.0, 40)[:, None]
+    target = np.sin(6.0 * x[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
+    gains = []
+    for scale in (1e-10, 1.0, 1e10):
+        search = KernelSearchCV(SpectralKernelRidge(gamma=10.0), {"fit_intercept": [True, False]})
+        search.fit(x, scale * target)
+        # of a prior that is flat over the range of y
+        expected = search.cv_results_["log_evidence"] - np.array([np.log(scale * np.ptp(target)), 0.0])
+        assert np.allclose(search.cv_results_["mean_test_score"], expected.astype(float), rtol=1e-12)
+        gains += [np.diff(search.cv_results_["mean_test_score"])]
+    assert np.allclose(gains, gains[0], rtol=1e-9)
+
+
+def test_functions_of_the_mean_are_compared_with_a_flat_prior_each():
+    x = np.linspace(0.0, 1.0, 30)[:, None]
+    Y = np.column_stack([np.cos(5.0 * x[:, 0]), 3.0 * x[:, 0] ** 2]) + 0.1 * np.sin(70.0 * x)
+    weight = np.where(np.arange(30) == 7, 0.0, 1.0)
+    Y[7] = 1e3  # of no weight, and so of no range
+    gp = SpectralGPRegressor(RBF(0.3), optimizer=None)
+    search = KernelSearchCV(gp, {"basis": [None, "linear"]}).fit(x, Y, sample_weight=weight)
+    log_ranges = np.log(np.ptp(np.delete(Y, 7, axis=0), axis=0)).sum()
+    evidence = [np.sum(each) for each in search.cv_results_["log_evidence"]]
+    assert np.allclose(search.cv_results_["mean_test_score"], evidence - np.array([1, 2]) * log_ranges)
+
+
 def test_a_pipeline_shares_decompositions_for_every_setting_of_its_earlier_steps(decompositions):
     def search(kind, ridge, **more):
         steps = [("scale", StandardScaler()), ("reduce", PCA()), ("ridge", ridge)]

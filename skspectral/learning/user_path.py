@@ -65,9 +65,12 @@ class _GivenObjective:
         self.rows, self.y, self.n_calls = rows, Z[:, 0] * scale[0], 0
         self._kernel = attach(task.given, task.data.X)
 
+    @np.errstate(over="ignore", invalid="ignore")  # a kernel beyond all numbers has no evidence
     def __call__(self, theta):
         self.n_calls += 1
         values = self._kernel.at(theta)
+        if not np.isfinite(values.K.sum()):
+            return np.inf, np.zeros_like(theta)
         try:
             resolvent = Resolvent.from_gram(values.K.matrix(len(self.y)), self.rows, _JITTER)
         except IndefiniteKernelError:

@@ -19,17 +19,13 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples
 
-from ..criteria import CRITERIA
-from ..decomposition.certificate import CERTIFIED_WIDTH
 from ..support.atomic import all_or_nothing
-from ..support.pipelines import last_step
 from ..support.threads import at_most, available_threads
 from ..support.types import Objects, RandomState, SparseOrDense
+from .criterion import check_comparable, criterion_score, tuned_values
 from .evaluation import Evaluation
 
 __all__ = ["KernelSearchCV"]
-
-_TUNED = ("alpha", "noise_variance", "signal_variance", "log_evidence")
 
 
 class KernelSearchCV(BaseSearchCV):
@@ -50,7 +46,8 @@ class KernelSearchCV(BaseSearchCV):
         Pipeline.
     cv : int, splitter, iterable or None, default=None
         None ranks by the criterion on all rows, which must then be the same for all candidates; anything
-        else is as in GridSearchCV.
+        else is as in GridSearchCV. Evidences of candidates that differ in `fit_intercept` or `basis` are
+        compared with flat priors of density 1 / (range of y) for the coefficients of their means.
     scoring : str, callable, list, tuple or dict, default=None
         As in GridSearchCV; only with folds.
     refit : bool, str or callable, default=True
@@ -190,6 +187,12 @@ class KernelSearchCV(BaseSearchCV):
     def _has_folds(self):
         return not (self.cv is None or isinstance(self.cv, _AllRows))
 
+    def _varies(self, *names):
+        """Return whether candidates may differ in one of these parameters of the last step."""
+        grids = [self.param_grid] if isinstance(self.param_grid, dict) else self.param_grid
+        keys = [key for grid in grids if isinstance(grid, dict) for key in grid]
+        return any(str(key).rpartition("__")[2] in names for key in keys)
+
     def _candidates(self):
         if self.n_iter is not None:
             return list(ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state))
@@ -209,7 +212,7 @@ class KernelSearchCV(BaseSearchCV):
         candidates = self._candidates()
         evaluation = Evaluation(self.estimator, candidates)
         if not self._has_folds:
-            _check_comparable(evaluation.models)
+            check_comparable(evaluation.models)
         is_called_back = bool(getattr(self, "_skl_callbacks", None))
         run = partial(evaluation.run, evaluate_candidates, candidates, self.cv)
         if not is_called_back:
@@ -223,7 +226,7 @@ class KernelSearchCV(BaseSearchCV):
 
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
         if not self._has_folds:
-            more_results = {**(more_results or {}), **_tuned_values(out)}
+            more_results = {**(more_results or {}), **tuned_values(out)}
         return super()._format_results(candidate_params, n_splits, out, more_results)
 
     def _get_scorers(self):
@@ -236,7 +239,7 @@ class KernelSearchCV(BaseSearchCV):
             )
         if self.return_train_score:
             raise ValueError("return_train_score=True needs folds: pass cv=5 or another splitter.")
-        return _criterion_scorer, "score"
+        return partial(criterion_score, constants_vary=self._varies("fit_intercept", "basis")), "score"
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -250,37 +253,6 @@ def _share_of_threads(n_jobs):
     return nullcontext() if n_jobs == 1 else at_most(max(1, available_threads() // n_jobs))
 
 
-def _criterion_name(estimator):
-    """Return what ranks an estimator: its criterion, or the evidence that it approximates."""
-    return getattr(estimator, "_ranks_by", getattr(estimator, "criterion", None))
-
-
-def _check_comparable(models):
-    """Refuse criteria that cannot be compared before any work."""
-    for model in models:
-        _check_has_criterion(model)
-    _check_one_criterion({_criterion_name(model) for model in models})
-
-
-def _check_has_criterion(estimator):
-    criterion = getattr(estimator, "criterion", None)
-    if criterion not in CRITERIA and not hasattr(estimator, "_ranks_by"):
-        has = "none" if criterion is None else f"criterion={criterion!r}, which is none of these"
-        raise ValueError(
-            f"cv=None ranks candidates by a spectral criterion ({', '.join(sorted(CRITERIA))}), and "
-            f"{type(estimator).__name__} has {has}. Use SpectralKernelRidge or SpectralGPRegressor with "
-            "one of them, or pass cv=5 or another splitter."
-        )
-
-
-def _check_one_criterion(names):
-    if len(names) > 1:
-        raise ValueError(
-            f"Candidates with different criteria ({', '.join(sorted(names))}) cannot be ranked by them. "
-            "Pass cv=5 or another splitter to compare criteria by their predictions."
-        )
-
-
 class _AllRows:
     """A single split that trains and tests on everything."""
 
@@ -290,58 +262,3 @@ class _AllRows:
     def split(self, X, y=None, groups=None):
         rows = np.arange(_num_samples(X))
         yield rows, rows
-
-
-class _CriterionValue(float):
-    """A score that remembers the tuned values it came with."""
-
-
-def _criterion_scorer(estimator, X, y=None, sample_weight=None):
-    """Return the criterion of a fitted estimator, summed over outputs; rows and weights are those of fit."""
-    last = last_step(estimator)
-    if hasattr(last, "_ranks_by"):
-        return _evidence_value(last)
-    largest = np.finfo(np.float64).max  # of perfect fits, too, means and ranks are taken
-    value = _CriterionValue(np.clip(_criterion_of(last), -largest, largest))
-    noise, signal = np.asarray(last.noise_variance_), np.asarray(last.signal_variance_)
-    ratio = [result.noise_ratio for result in last.tuning_]
-    alpha = np.asarray(ratio if noise.ndim else ratio[0])
-    evidence = getattr(last, "log_evidence_", getattr(last, "log_marginal_likelihood_value_", np.nan))
-    value.tuned = dict(zip(_TUNED, (alpha, noise, signal, np.asarray(evidence)), strict=True))
-    return value
-
-
-def _evidence_value(model):
-    """Return the approximate log evidence of a model whose variances no spectrum tunes."""
-    value = _CriterionValue(model.log_marginal_likelihood_value_)
-    value.tuned = {"signal_variance": model.signal_variance_, "log_evidence": float(value)}
-    return value
-
-
-def _criterion_of(model):
-    """Return the criterion summed over outputs; of a factor that is not certified, what is certain of it.
-
-    The evidence of a crude stand-in for a kernel may exceed that of the kernel. Constant outputs, which any
-    kernel explains perfectly, have no part in it beside others.
-    """
-    joint = getattr(model, "covariance_tuning_", None)
-    values = [result.value for result in (model.tuning_ if joint is None else [joint])]
-    value = sum(v for v in values if v < np.inf) if min(values) < np.inf else np.inf
-    if model.criterion != "evidence":
-        return value
-    lower, upper = (float(np.sum(bound)) for bound in model.evidence_bounds_)
-    is_certified = upper - lower <= CERTIFIED_WIDTH * len(model.tuning_)
-    return value if is_certified else min(value, lower)
-
-
-def _tuned_values(out):
-    """Return the tuned values of every candidate, NaN where its fit failed."""
-    columns = {}
-    for name in _TUNED:
-        column = np.empty(len(out), dtype=object)
-        for i, result in enumerate(out):
-            tuned = getattr(result["test_scores"], "tuned", {})
-            value = tuned.get(name, np.nan)
-            column[i] = float(value) if np.ndim(value) == 0 else value
-        columns[name] = column
-    return columns
