@@ -18,6 +18,7 @@ from skspectral import (
     SpectralKernelRidge,
     UndeterminedVarianceWarning,
 )
+from skspectral.inference import averaging
 from skspectral.inference.averaging import _quadrature
 from skspectral.inference.student_mixture import StudentMixture
 from skspectral.inference.tuned import ratio_range
@@ -669,13 +670,29 @@ def test_bounds_of_the_variances_are_part_of_the_prior(noise, signal):
     assert p.weight @ p.noise_variance == pytest.approx(weight @ b, rel=5e-3)
 
 
+@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
+def test_a_wide_range_where_nothing_changes_takes_few_nodes(monkeypatch):
+    X, y = smooth(n=30)
+    kernel = ConstantKernel(1.0, (1e-200, 1e5)) * RBF(1.0, "fixed") + WhiteKernel(1.0, (1e-5, 1e250))
+    gp = SpectralGPRegressor(kernel, inference="integrate").fit(X, 1e100 * y)  # ratios of 1e195 and more
+    (narrow,) = gp.variance_posterior_
+    monkeypatch.setattr(averaging, "_FLAT_PANEL_WIDTH", 2.0)
+    again = clone(gp).fit(X, 1e100 * y)
+    (wide,) = again.variance_posterior_
+    assert len(narrow.weight) < 0.4 * len(wide.weight)
+    for name in ("noise_ratio", "noise_variance", "signal_variance"):
+        means = [p.weight @ np.log(getattr(p, name)) for p in (narrow, wide)]
+        assert means[0] == pytest.approx(means[1], rel=1e-9)
+    assert gp._fitted.averaged.log_evidence == pytest.approx(again._fitted.averaged.log_evidence, rel=1e-12)
+
+
 @pytest.mark.filterwarnings("ignore::skspectral.UndeterminedVarianceWarning")  # one row is all
 def test_the_quadrature_is_capped_whatever_the_weights():
     X, y = smooth(n=9)
     weight = 10.0 ** np.array([-150, 150, 0, 0, -300, 100, -50, 0, 0])
     gp = clone(AVERAGED).fit(X, y, weight)
     assert len(gp.variance_posterior_[0].weight) <= 2 * 4096
-    rough = _quadrature(lambda x: np.sin(1e9 * x)[:, None], 0.0, 50.0, 1e12)
+    rough = _quadrature(lambda x: np.sin(1e9 * x)[:, None], np.linspace(0.0, 50.0, 26), 1e12)
     assert len(rough[0]) <= 3 * 4096
 
 

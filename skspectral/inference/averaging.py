@@ -1,4 +1,4 @@
-"""Predictions averaged over the variances instead of at their maximum .
+"""Predictions averaged over the variances instead of at their maximum.
 
 With a prior density 1/signal_var and a flat prior of x = log noise_ratio on the range that the spectrum
 resolves, signal_var integrates out in closed form. What remains is one variable for each output,
@@ -14,16 +14,19 @@ multiplies p(x | y). Nodes are then pairs of x and of quantiles of b, and predic
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.special import gammainc, gammaincc, gammaincinv
 
 from ..criteria import CRITERIA
+from ..criteria.form import Box
+from ..linalg.rotated import Rotated
 from ..support.exceptions import UndeterminedVarianceWarning, warn_user
 from ..support.intervals import check_coverage
 from .solution import Solution
 from .student_mixture import StudentMixture, inflate
-from .tuned import search_range
+from .tuned import ratio_range, search_range
 from .variances import finite_ratio
 
 __all__ = [
@@ -34,8 +37,9 @@ __all__ = [
     "pooled",
 ]
 
-# Functions of x have features of width 1 or more beside the posterior itself, which panels adapt to.
-_PANEL_WIDTH = 2.0
+# Functions of x have features of width 1 or more beside the posterior itself, which panels adapt to; beyond
+# all eigenvalues nothing changes but what the bounds leave of the distribution of the noise.
+_PANEL_WIDTH, _FLAT_PANEL_WIDTH = 2.0, 32.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 _PANEL_TOLERANCE = 1e-10
 _MAX_HALVINGS = 40
@@ -151,16 +155,37 @@ class AveragedSolution:
     ----------
     solution : Solution
         At the maximum of the evidence.
-    posteriors : tuple of VariancePosterior
-        One for each output.
-    log_evidence : ndarray of shape (m,)
-        Log of the density that was averaged, integrated over the variances, up to a constant that does not
-        depend on the kernel; 0 for outputs without variation.
+    nodes : _Nodes or None
+        Of the quadrature; None where no output varies.
+
+    Notes
+    -----
+    The posteriors are made when they are first asked for: of most kernels that an average over kernels looks
+    at, only the evidence matters.
     """
 
     solution: Solution
-    posteriors: tuple
-    log_evidence: np.ndarray
+    nodes: "_Nodes | None"
+
+    @cached_property
+    def log_evidence(self):
+        """Log of the density that was averaged, integrated over the variances, (m,).
+
+        It has a constant that does not depend on the kernel; 0 for outputs without variation.
+        """
+        value, varies = np.zeros(self.solution.rotated.n_outputs), self.solution.rotated.varies
+        if self.nodes is not None:
+            value[varies] = np.logaddexp.reduce(self.nodes.log_weight, axis=0)
+        return value
+
+    @cached_property
+    def posteriors(self):
+        """The `VariancePosterior` of each output."""
+        column = np.cumsum(self.solution.rotated.varies) - 1
+        return tuple(
+            self.nodes.posterior(column[j]) if varies else _single_node(self.solution, j)
+            for j, varies in enumerate(self.solution.rotated.varies)
+        )
 
     def mean_solution(self):
         """Return the solution whose coefficients predict the mean of the mixture, its variances unchanged.
@@ -295,22 +320,31 @@ def integrate_variances(solution, bounds):
     Gauss rule disagrees with that of its halves, for any output: O(n) per node, all outputs at once.
     """
     rotated = solution.rotated
-    varying, log_evidence = np.flatnonzero(rotated.varies), np.zeros(rotated.n_outputs)
-    if len(varying) and bounds.is_free:
+    varying = np.flatnonzero(rotated.varies)
+    if not len(varying):
+        return AveragedSolution(solution, None)
+    if bounds.is_free:
         _warn_of_few_rows(rotated.n_free)
-    posteriors = {j: _single_node(solution, j) for j in np.flatnonzero(~rotated.varies)}
-    if len(varying):
-        part = rotated.select(varying)
-        x_min, x_max, _ = search_range(rotated, bounds)
-        box = None if bounds.is_free else bounds.box(part.scale)
-        x, log_weight = _quadrature(lambda x: _log_density(part, x, box), x_min, x_max, 0.5 * rotated.n_free)
-        log_evidence[varying] = np.logaddexp.reduce(log_weight, axis=0)
-        for column, j in enumerate(varying):
-            one = part.select([column])
-            limits = None if box is None else box.select([column])
-            posteriors[j] = _posterior(one, limits, x, log_weight[:, column])
-    ordered = tuple(posteriors[j] for j in range(rotated.n_outputs))
-    return AveragedSolution(solution, ordered, log_evidence)
+    part = rotated.select(varying)
+    box = None if bounds.is_free else bounds.box(part.scale)
+    edges = _edges(*search_range(rotated, bounds)[:2], np.log(ratio_range(rotated)[1]))
+    x, log_weight = _quadrature(lambda x: _log_density(part, x, box), edges, 0.5 * rotated.n_free)
+    return AveragedSolution(solution, _Nodes(part, box, x, log_weight))
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """Nodes x (k,) of the quadrature, and the logs of weight times density, (k, m), of outputs that vary."""
+
+    rotated: Rotated
+    box: Box | None
+    x: np.ndarray
+    log_weight: np.ndarray
+
+    def posterior(self, column):
+        """Return the `VariancePosterior` of one output."""
+        box = None if self.box is None else self.box.select([column])
+        return _posterior(self.rotated.select([column]), box, self.x, self.log_weight[:, column])
 
 
 def pooled(posteriors, probability):
@@ -391,16 +425,24 @@ def _node(p, k):
     )
 
 
-def _quadrature(log_density, x_min, x_max, steepest):
+def _edges(x_min, x_max, x_flat):
+    """Return the ends of the first panels, ascending; beyond x_flat they are wide."""
+    x_flat = np.clip(x_flat, x_min, x_max)
+    n_panels = int(np.ceil((x_flat - x_min) / _PANEL_WIDTH))
+    n_flat = int(np.ceil((x_max - x_flat) / _FLAT_PANEL_WIDTH))
+    return np.append(
+        np.linspace(x_min, x_flat, n_panels, endpoint=False), np.linspace(x_flat, x_max, n_flat + 1)
+    )
+
+
+def _quadrature(log_density, edges, steepest):
     """Return nodes x (k,), ascending, and the logs of weight times density at each, (k, m).
 
     `steepest` bounds the derivative of the log density: for the evidence (n - q)/2, since A'/A lies in
     [0, 1] and H' in [-(n - q), 0].
     """
-    if x_max <= x_min:  # bounds that leave a single ratio
-        return np.array([x_min]), log_density(np.array([x_min]))
-    n_panels = max(1, int(np.ceil((x_max - x_min) / _PANEL_WIDTH)))
-    edges = np.linspace(x_min, x_max, n_panels + 1)
+    if len(edges) == 1:  # bounds that leave a single ratio
+        return edges, log_density(edges)
     panels = _Panels.make(log_density, edges[:-1], edges[1:])
     done = panels.select(slice(0))
     for _ in range(_MAX_HALVINGS):

@@ -116,14 +116,16 @@ def average_kernels(task, learner, fitted):
     theta, found = task.kernel.theta, {}
 
     def log_density(point):
-        model = fitted if np.array_equal(point, theta) else _at(task, point, fitted)
-        found[point.tobytes()] = model
-        if model is None:
-            return -np.inf
-        return model.averaged.log_evidence.sum() + task.log_prior(point)
+        is_known = np.array_equal(point, theta)
+        both = (fitted.decomposition, fitted.averaged) if is_known else _at(task, point)
+        found[point.tobytes()] = both
+        return -np.inf if both is None else both[1].log_evidence.sum() + task.log_prior(point)
+
+    def model(point):
+        return _model_at(task, point, fitted, *found[point.tobytes()])
 
     points, weight = explore(learner, theta, log_density)
-    models = tuple(found[point.tobytes()] for point in points)
+    models = tuple(fitted if np.array_equal(point, theta) else model(point) for point in points)
     posterior = KernelPosterior(tuple(parameter_names(task.kernel)), np.exp(points), weight)
     ensemble = Ensemble(**_fields_of(fitted), models=models, probability=weight, kernel_posterior=posterior)
     return ensemble, 2 * len(theta) + len(found) - 1
@@ -134,14 +136,18 @@ def _fields_of(fitted):
     return {name: getattr(fitted, name) for name in Fitted.__dataclass_fields__}
 
 
-def _at(task, theta, fitted):
-    """Return the model at other kernel parameters, None where the kernel has no decomposition there."""
+def _at(task, theta):
+    """Return decomposition and `AveragedSolution` at theta; None where the kernel has none there."""
     problem = task.problem(theta)
     try:
         decomposition = decompose(problem, task.plan)
     except IndefiniteKernelError:
         return None
-    averaged = integrate_variances(problem.solution(decomposition), task.bounds)
+    return decomposition, integrate_variances(problem.solution(decomposition), task.bounds)
+
+
+def _model_at(task, theta, fitted, decomposition, averaged):
+    """Return the fitted model at other kernel parameters."""
     return replace(
         fitted,
         gram=make_gram(task.kernel_at(theta)),
