@@ -32,6 +32,7 @@ FLOORS = {
         "stationary",
         "algebra",
         "attached",
+        "derivative_products",
         "slopes",
         "composable",
         "columns",

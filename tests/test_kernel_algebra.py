@@ -15,6 +15,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skspectral.kernels.algebra import contract, evaluate
 from skspectral.kernels.attached import Pairs, attach
+from skspectral.kernels.derivative_products import derivative_products
 
 ARD = [0.7, 1.3, 2.9]
 KERNELS = [
@@ -58,6 +59,27 @@ def test_contraction_equals_the_tensor(kernel, inputs, rng):
     G += G.T
     expected = np.einsum("ij,ijp->p", G, kernel(X, eval_gradient=True)[1])
     assert np.allclose(contract(kernel, G, X), expected, rtol=1e-8, atol=1e-8)
+
+
+def _is_made_of_two_inputs(kernel):
+    return not any(word in str(kernel) for word in ("White", "Pairwise", "nu=0.8"))
+
+
+@pytest.mark.parametrize("slab", [5, 1024])
+@pytest.mark.parametrize("kernel", filter(_is_made_of_two_inputs, KERNELS), ids=str)
+def test_products_of_derivatives_with_a_vector_equal_those_of_the_tensor(
+    kernel, slab, inputs, rng, monkeypatch
+):
+    monkeypatch.setattr("skspectral.kernels.derivative_products._SLAB", slab)
+    X, _ = inputs
+    v = rng.normal(size=len(X))
+    expected = np.einsum("ijp,j->ip", kernel(X, eval_gradient=True)[1], v)
+    assert np.allclose(derivative_products(kernel, X, v), expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", [k for k in KERNELS if not _is_made_of_two_inputs(k)], ids=str)
+def test_kernels_without_a_rule_have_no_products_of_derivatives(kernel, inputs):
+    assert derivative_products(kernel, inputs[0], np.ones(17)) is None
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)

@@ -8,6 +8,7 @@ import pytest
 import scipy.optimize
 import scipy.stats
 from problems import close, smooth
+from scipy.linalg import eigvalsh, null_space
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
@@ -103,6 +104,84 @@ def test_cholesky_and_spectral_objectives_agree(kernel, bounds, weighted):
     assert joint(np.append(kernel.theta, x)).value == pytest.approx(
         SpectralObjective(t)(kernel.theta).value, rel=1e-9
     )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_the_curvature_is_the_average_information(intercept, weighted):
+    kernel = RBF([0.8, 1.5]) + ConstantKernel(0.5) * RBF(4.0)
+    t = task(kernel, intercept=intercept, weighted=weighted)
+    variables = np.append(kernel.theta, np.log(0.3))
+    # by matrices, in a basis outside the mean
+    root = np.ones(len(t)) if t.data.weight is None else np.sqrt(t.data.weight)
+    A = null_space(root[None]) if intercept else np.eye(len(t))
+    K, tensor = kernel(t.data.X, eval_gradient=True)
+    V, z = A.T @ (np.outer(root, root) * K) @ A + 0.3 * np.eye(A.shape[1]), A.T @ (root * t.data.Y[:, 0])
+    slopes = [A.T @ (np.outer(root, root) * D) @ A for D in np.moveaxis(tensor, 2, 0)]
+    changes = np.column_stack([D @ np.linalg.solve(V, z) for D in [*slopes, 0.3 * np.eye(len(V))]])
+    d = np.linalg.solve(V, z)
+    s2 = z @ d / len(z)
+    expected = changes.T @ np.linalg.solve(V, changes) / s2
+    expected -= np.outer(d @ changes, d @ changes) / (len(z) * s2**2)
+    evaluation = ResolventObjective(t).with_curvature(variables)
+    assert np.allclose(evaluation.curvature, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+    assert evaluation.value == ResolventObjective(t)(variables).value
+
+
+def test_the_curvature_of_true_targets_is_near_the_second_derivatives():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (400, 2))
+    K = RBF([0.8, 1.5])(X) + 0.05 * np.eye(400)
+    y = np.linalg.cholesky(K) @ rng.normal(size=400)
+    t = Task(Data(X, y[:, None]), RBF([0.8, 1.5]), CRITERIA["evidence"], plan=Plan("exact"))
+    objective, best = ResolventObjective(t), np.append(np.log([0.8, 1.5]), np.log(0.05))
+    h = 1e-4
+    ends = [[objective(best + sign * h * e).gradient for sign in (1, -1)] for e in np.eye(3)]
+    hessian = np.array([(ahead - behind) / (2 * h) for ahead, behind in ends])
+    stretch = eigvalsh(objective.with_curvature(best).curvature, hessian)
+    assert stretch.min() > 0.5
+    assert stretch.max() < 2.0
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), RBF([0.8, 1.5]) * Matern([1.0, 1.0], nu=0.8)], ids=str)
+def test_two_variables_and_kernels_without_a_rule_have_no_curvature(kernel):
+    t = task(kernel)
+    assert ResolventObjective(t).with_curvature(np.append(kernel.theta, 0.0)).curvature is None
+
+
+class Quadratic:
+    """A bowl that may know its curvature and counts how often it is asked."""
+
+    def __init__(self, B, target):
+        self.B, self.target, self.n_calls = B, target, 0
+
+    def __call__(self, x, curvature=None):
+        self.n_calls += 1
+        slope = self.B @ (x - self.target)
+        return Evaluation(float(0.5 * (x - self.target) @ slope), slope, curvature=curvature)
+
+
+class KnowsItsCurvature(Quadratic):
+    def with_curvature(self, x):
+        return self(x, curvature=self.B)
+
+
+def test_a_descent_begins_with_the_curvature_of_its_objective():
+    B, target = np.diag([100.0, 30.0, 10.0, 3.0, 1.0]), np.array([0.4, -0.4, 0.3, -0.3, 0.2])
+    box, calls = (np.full(5, -20.0), np.full(5, 20.0)), []
+    for objective in (KnowsItsCurvature(B, target), Quadratic(B, target)):
+        end = minimize_in_box(objective, np.zeros(5), *box, curvature=100.0 * np.eye(5), tolerance=1e-6)
+        assert np.allclose(end.x, target, atol=2e-3)
+        calls.append(objective.n_calls)
+    assert calls[0] <= 4 < 2 * calls[0] < calls[1]
+
+
+def test_a_flat_variable_does_not_keep_others_from_their_steps():
+    B, target = np.diag([4.0, 3.0, 1e-9]), np.array([0.7, -0.6, 100.0])
+    objective = KnowsItsCurvature(B, target)
+    end = minimize_in_box(objective, np.zeros(3), np.full(3, -9.0), np.full(3, 9.0), tolerance=1e-3)
+    assert np.allclose(end.x[:2], target[:2], atol=0.02)
+    assert objective.n_calls <= 8
 
 
 @pytest.mark.parametrize("weighted", [False, True])

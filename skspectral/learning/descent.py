@@ -15,6 +15,8 @@ __all__ = ["Descent", "lbfgs", "minimize_in_box"]
 _ARMIJO = 1e-4
 # Largest change of a (log) parameter in one step, and in the first one with the curvature of other rows.
 _MAX_STEP, _MAX_FIRST_STEP = 2.0, 1.0
+# Way of a variable, in log units, that a curvature promises at most: what is flat here need not be so there.
+_FARTHEST = 4.0
 _MAX_HALVINGS = 12
 # A promised decrease so small that rounding may hide it, and how often such a step is then halved.
 _HIDDEN, _FEW_HALVINGS = 1e-7, 2
@@ -72,11 +74,12 @@ def minimize_in_box(
     Parameters
     ----------
     objective : callable
-        Returns an object with `value`, which may be infinite where it is not defined, and `gradient`.
+        Returns an object with `value`, which may be infinite where it is not defined, and `gradient`. Its
+        method `with_curvature`, if it has one, adds the `curvature`, or None, and is called for the start.
     start, lower, upper : ndarray of shape (p,)
         Starting point and box.
     curvature : ndarray of shape (p, p), default=None
-        Positive definite guess of the Hessian.
+        Positive definite guess of the Hessian, for objectives that have none themselves.
     tolerance : float, default=1e-7
         Stop when the model promises, or two steps in a row bring, no more than this.
     max_steps : int, default=100
@@ -118,7 +121,9 @@ class _Walk:
     def __init__(self, objective, start, lower, upper, curvature, here=None):
         self.objective, self.lower, self.upper = objective, lower, upper
         self.x = np.clip(start, lower, upper)
-        self.here = objective(self.x) if here is None else here
+        self.here = getattr(objective, "with_curvature", objective)(self.x) if here is None else here
+        if here is None and getattr(self.here, "curvature", None) is not None:
+            curvature = _damped(self.here.curvature, self.here.gradient)
         self.fresh = curvature is None
         self.B = _initial_curvature(self.here.gradient) if self.fresh else curvature.copy()
         self.idle = self.n_steps = 0
@@ -211,6 +216,11 @@ class _Walk:
 def _initial_curvature(gradient):
     """Return a multiple of the identity whose first step is at most half a unit long."""
     return max(2.0 * float(np.hypot.reduce(gradient)), 1e-8) * np.eye(len(gradient))
+
+
+def _damped(curvature, gradient):
+    """Return a curvature with a share of the slopes: no variable is sent too far by its own."""
+    return curvature + np.diag(np.abs(gradient)) / _FARTHEST
 
 
 def _newton_direction(B, gradient, free, longest):

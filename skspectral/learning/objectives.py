@@ -25,6 +25,7 @@ from ..criteria import profile_at_one
 from ..inference.variances import finite_ratio, resolvable_ratios
 from ..kernels.algebra import contract
 from ..kernels.attached import Pairs, attach
+from ..kernels.derivative_products import derivative_products
 from ..linalg.factor_terms import FactorTerms
 from ..linalg.resolvent import Resolvent
 from ..support.exceptions import IndefiniteKernelError
@@ -63,6 +64,8 @@ class Evaluation:
         Rank of the factor that stood for K, None for K itself.
     off_by : float
         By how much a global search over the variances may improve on the value for no good reason.
+    curvature : ndarray of shape (p, p) or None
+        Estimate of the second derivatives, where it was asked for and is known.
     """
 
     value: float
@@ -70,6 +73,7 @@ class Evaluation:
     variances: tuple = ()
     rank: int | None = None
     off_by: float = _OFF_BY
+    curvature: np.ndarray | None = None
 
     @classmethod
     def undefined(cls, variables):
@@ -215,15 +219,28 @@ class ResolventObjective:
         x_low, x_high = np.log(np.clip([smallest, largest], min(low, high), high))
         return np.append(bounds[:, 0], x_low), np.append(bounds[:, 1], x_high)
 
-    def __call__(self, variables):
+    def with_curvature(self, variables):
+        """Return the `Evaluation` at (theta, x), with its curvature where K itself is factorised.
+
+        That is the average information (Gilmour et al. 1995), the mean of the second derivatives and of
+        what is expected of them, in which all traces of products of matrices cancel: with V = K + gI,
+        d = V^-1 z and s2 = z'd/n the signal variance,
+
+            d' V_t V^-1 V_u d / s2 - (d' V_t d)(d' V_u d) / (n s2^2) .
+
+        Of two variables a descent sees as much by its first steps.
+        """
+        return self(variables, is_first=len(variables) > 2)
+
+    def __call__(self, variables, is_first=False):
         """Return the `Evaluation` at (theta, x)."""
         self.n_calls += 1
         theta, x = variables[:-1], variables[-1]
-        g = float(np.exp(x))
+        g, curvature = float(np.exp(x)), None
         try:
             factor = self._factors.at(theta, g)
             if factor is None:
-                f, f1, b, slope = self._from_resolvent(theta, g)
+                f, f1, b, slope, curvature = self._from_resolvent(theta, g, is_first)
             else:
                 f, f1, b, slope = self._from_factor(theta, g, factor)
         except IndefiniteKernelError:
@@ -234,19 +251,35 @@ class ResolventObjective:
         noise_var = b * self._factors.scale**2
         gradient, variances = np.append(slope, f1), (noise_var, finite_ratio(noise_var, g))
         if factor is None:
-            return Evaluation(value, gradient, variances)
+            return Evaluation(value, gradient, variances, curvature=curvature)
         return Evaluation(value, gradient, variances, factor.rank, _OFF_BY_OF_FACTORS)
 
-    def _from_resolvent(self, theta, g):
-        """Return f, its slope by x, the noise variance and the slope by theta, from a Cholesky of K + gI."""
+    def _from_resolvent(self, theta, g, is_first):
+        """Return f, its slope by x, the noise variance, the slope by theta, from a Cholesky of K + gI.
+
+        Beside these the curvature, if it is the first of several steps.
+        """
         rows, values = self._factors.rows, self._kernel.at(theta)
         resolvent = Resolvent.from_gram(values.K.matrix(len(rows)), rows, g)
         *terms, dual = resolvent.evidence_terms(self._factors.Z[:, 0])
         f, f1, b = self._profile(g, *terms)
+        curvature = self._average_information(theta, resolvent, dual, b / g) if is_first and b else None
         G = rows.unweighted_sensitivity(resolvent.sensitivity(dual, g / (b or np.inf)))
         weights = Pairs.of_triangle(G)
         del resolvent, G  # one matrix less in memory where the contraction makes another
-        return f, f1, b, values.contract(weights)
+        return f, f1, b, values.contract(weights), curvature
+
+    def _average_information(self, theta, resolvent, dual, signal_var):
+        """Return the curvature by (theta, x), see `with_curvature`; None where a kernel has no rule."""
+        data, rows = self.task.data, self._factors.rows
+        products = derivative_products(self.task.kernel_at(theta), data.X, rows.sqrt_weight[:, 0] * dual)
+        if products is None:
+            return None
+        products *= rows.sqrt_weight
+        changes = np.column_stack([products - rows.Q @ (rows.Q.T @ products), resolvent.noise_ratio * dual])
+        by_variables = dual @ changes / signal_var
+        information = changes.T @ resolvent.apply_all(changes) / signal_var
+        return information - np.outer(by_variables, by_variables) / max(rows.n_free, 1)
 
     def _from_factor(self, theta, g, factor):
         """Return the same from a factor of K."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.blas import dsymv, dsyr
+from scipy.linalg.blas import dsymm, dsymv, dsyr
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from ..support.exceptions import IndefiniteKernelError
@@ -63,6 +63,10 @@ class Resolvent:
     def apply(self, z):
         """Return M z for a z (n,) without part in the mean space."""
         return dsymv(1.0, self.triangle, z, lower=1)
+
+    def apply_all(self, Z):
+        """Return M Z for columns Z (n, k) without part in the mean space."""
+        return dsymm(1.0, self.triangle, Z, lower=1)
 
     def evidence_terms(self, z):
         """Return A, A', H, H' of the evidence (see `criteria`) of a standardised target z (n,), and its dual.
