@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from problems import smooth
 from sklearn.gaussian_process.kernels import RBF
 
+from skspectral import SpectralKernelRidge
 from skspectral.kernels.gram import make_gram
 from skspectral.linalg import factors
 from skspectral.linalg.greedy import SparseGreedy, greedy_landmarks
@@ -140,3 +141,10 @@ def test_steps_report_rank_and_gap():
     factor = greedy_landmarks(make_gram(RBF(1.0)), X, y, 0.1, report=lambda **facts: told.append(facts))
     assert [facts["rank"] for facts in told] == list(range(1, factor.rank + 1))
     assert told[-1]["gap"] <= 0.025 < told[-2]["gap"]
+
+
+def test_a_kernel_beyond_all_numbers_is_refused():
+    X = np.linspace(1e99, 2e99, 12)[:, None]
+    ridge = SpectralKernelRidge(kernel="polynomial", degree=2, method="low_rank", selection="greedy")
+    with pytest.raises(ValueError, match="has NaN or infinite entries"):
+        ridge.fit(X, np.arange(12.0))

@@ -9,6 +9,7 @@ from scipy.linalg import solve_triangular
 
 from ..kernels.gram import product
 from .factors import Columns, spanned_by_rows
+from .rows import check_kernel_values
 
 __all__ = ["SparseGreedy", "greedy_landmarks"]
 
@@ -115,6 +116,7 @@ class SparseGreedy:
         self.root = None if weight is None else np.sqrt(weight)
         self.Y = np.asarray(y, dtype=np.float64).reshape(self.n, -1)
         self.diagonal = np.array(gram.diagonal(X), dtype=np.float64)
+        check_kernel_values(self.diagonal)
         if weight is not None:
             self.Y = self.root[:, None] * self.Y
             self.diagonal *= weight
