@@ -32,7 +32,7 @@ __all__ = [
 
 # A factor's first try misses this share of the noise ratio of the trace, which makes the bracket of the log
 # evidence about as narrow as it must be.
-_FIRST_TAU_SHARE = 5e-3
+_FIRST_TAU_SHARE = 8e-3
 # Above this share of n the dense route is cheaper.
 _LARGEST_SHARE = 0.45
 _PILOT, _ROUNDS = 400, 4
