@@ -185,7 +185,9 @@ def _compare(fitted, other, sample, unit, words):
 
 
 def _is_well_conditioned(fitted, sample):
-    ratio = np.array([t.noise_ratio for t in fitted.tuning_])
+    averaged = getattr(fitted, "variance_posterior_", None)  # which has nodes at other ratios, too
+    nodes = [p.noise_ratio for p in averaged or ()]
+    ratio = np.concatenate([[t.noise_ratio for t in fitted.tuning_], *nodes])
     weight = 1.0 if sample.weight is None else sample.weight.max()
     return _condition(_kernel_matrix(fitted, sample), ratio) * weight < _CONDITION
 
