@@ -164,7 +164,7 @@ FLOORS = {
         "laplacian",
     ],
     "streaming": ["statistics", "features", "learning", "model", "blocks", "regressor"],
-    "search": ["criterion", "scoring", "evaluation", "kernel_search"],
+    "search": ["criterion", "scoring", "fold", "evaluation", "kernel_search"],
     "metrics": [],
     "datasets": [],
     "displays": ["canvas", "view"],

@@ -1,6 +1,7 @@
 """The search with folds: one task for each kernel and split, and the answers of GridSearchCV."""
 
 import re
+import threading
 from functools import partial
 from itertools import chain
 
@@ -465,3 +466,60 @@ def test_a_tridiagonal_form_keeps_its_digits_whatever_the_size_of_the_kernel(siz
         expected, mean = ridge(K, Y[:, [output]], ratios[0, 0], np.ones(N), ONES)
         assert np.allclose(size * dual[:, [output]], size * expected, rtol=1e-8, atol=1e-9)
         assert np.allclose(beta[:, [output]], mean, rtol=1e-8, atol=1e-9)
+
+
+# Splits that are worked on at once
+
+# The last row is in none of them, so that no decomposition of all rows serves them.
+SPLITS = [(np.setdiff1d(np.arange(N - 1), test), test) for test in np.split(np.arange(20), 4)]
+
+
+@pytest.fixture
+def two_threads(monkeypatch):
+    """Have the search, and its map, believe that BLAS has two threads; return the threads that worked."""
+    names, make = [], Tridiagonal.from_gram.__func__
+
+    def watched(cls, *args, **kwargs):
+        names.append(threading.current_thread().name)
+        return make(cls, *args, **kwargs)
+
+    monkeypatch.setattr(Tridiagonal, "from_gram", classmethod(watched))
+    for room in ("search.evaluation", "support.threads"):
+        monkeypatch.setattr(f"skspectral.{room}.available_threads", lambda: 2)
+    return names
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"return_train_score": True}, {"scoring": ["r2", "neg_mean_squared_error"]}], ids=str
+)
+def test_splits_that_are_worked_on_at_once_have_the_same_results(two_threads, more):
+    settings = {"cv": SPLITS, "refit": False} | more
+    ours = KernelSearchCV(SpectralKernelRidge(fit_intercept=False), GRID, **settings).fit(X, y)
+    assert len(two_threads) == 4 * len(GAMMAS)
+    assert not any(name.startswith("Main") for name in two_threads)
+    theirs = GridSearchCV(KernelRidge(kernel="rbf"), GRID, **settings).fit(X, y)
+    assert_same_results(ours.cv_results_, theirs.cv_results_)
+    assert (ours.cv_results_["mean_fit_time"] > 0).all()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_steps_of_a_pipeline_and_several_jobs_keep_to_their_threads(two_threads, n_jobs):
+    model = SpectralKernelRidge() if n_jobs == 2 else make_pipeline(StandardScaler(), SpectralKernelRidge())
+    prefix = "" if n_jobs == 2 else "spectralkernelridge__"
+    grid = {prefix + name: values for name, values in GRID.items()}
+    KernelSearchCV(model, grid, cv=SPLITS, refit=False, n_jobs=n_jobs).fit(X, y)
+    assert len(two_threads) == 4 * len(GAMMAS)
+    assert not any("ThreadPoolExecutor" in name for name in two_threads)
+
+
+@pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
+def test_an_indefinite_kernel_fails_on_its_own_split_alone(two_threads):
+    def kernel(a, b):
+        return float(np.exp(-np.sum((a - b) ** 2))) - 3.0 * (a[0] == X[0, 0]) * (b[0] == X[0, 0])
+
+    cv = [(np.arange(10, 29), np.arange(10)), (np.arange(20), np.arange(20, 29))]  # the second has row 0
+    search = KernelSearchCV(SpectralKernelRidge(kernel=kernel), {"alpha": ALPHAS}, cv=cv, refit=False)
+    with pytest.warns(FitFailedWarning, match="3 fits failed"):
+        search.fit(X, y)
+    assert np.isfinite(search.cv_results_["split0_test_score"]).all()
+    assert np.isnan(search.cv_results_["split1_test_score"]).all()

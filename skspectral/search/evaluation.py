@@ -5,35 +5,37 @@ The first question about a kernel and a split is answered for all candidates of 
 results are kept. There are three ways, the cheapest first:
 
 * Given alphas, and scorers that look at predictions alone: one tridiagonal form of the training rows gives
-  the predictions of all alphas together. Where no step learns from the rows, one decomposition of all rows
-  may serve all splits instead, by the exact residuals of blocks that are left out, if that costs less.
+  the predictions of all alphas together, those of all splits in as many threads as BLAS would have. Where no
+  step learns from the rows, one decomposition of all rows may serve all splits instead, by the exact
+  residuals of blocks that are left out, if that costs less.
 * Candidates that differ only in what comes after the decomposition: one fit, and fitted copies that share it.
 * Everything else, and whatever goes wrong on the way: scikit-learn's own `_fit_and_score`.
 """
 
 import copy
 import threading
-import time
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
 
 import joblib
 import numpy as np
-from sklearn.base import RegressorMixin, clone
-from sklearn.model_selection._validation import _fit_and_score, _score
+from sklearn.base import clone
+from sklearn.model_selection._validation import _fit_and_score
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.validation import _check_method_params, _num_samples
+from sklearn.utils.validation import _num_samples
 
 from ..models.kernel_ridge import SpectralKernelRidge
 from ..models.siblings import HasSiblings
 from ..support.exceptions import IndefiniteKernelError
-from ..support.pipelines import earlier_steps, last_step, step_prefix, with_last_step
-from .scoring import looks_at_predictions_alone, scores_at_once
+from ..support.pipelines import earlier_steps, last_step, step_prefix
+from ..support.threads import available_threads, map_in_threads
+from .fold import Fold, Work, at_last_step
 
 __all__ = ["Evaluation"]
+
+# Rows up to which two matrices on one thread each are faster than two threads on each.
+_SMALL = 2000
 
 
 class Evaluation:
@@ -45,6 +47,8 @@ class Evaluation:
         What is searched.
     candidates : list of dict
         Parameters by name; those that do not exist are refused.
+    is_alone : bool, default=False
+        Whether no two of its answers are made at the same time, so that it may use all threads.
 
     Attributes
     ----------
@@ -52,7 +56,7 @@ class Evaluation:
         The last step of every candidate, not fitted.
     """
 
-    def __init__(self, estimator, candidates):
+    def __init__(self, estimator, candidates, is_alone=False):
         self.models, self._kernel_of = [], {}
         kernels, after = {}, _names_after_decomposition(estimator)
         for index, candidate in enumerate(candidates):
@@ -60,7 +64,7 @@ class Evaluation:
             others = {name: value for name, value in candidate.items() if name not in after}
             key = frozenset((name, _content(value)) for name, value in others.items())
             if key not in kernels:
-                kernels[key] = _Kernel(others, _last_step_of(estimator, others))
+                kernels[key] = _Kernel(others, _last_step_of(estimator, others), is_alone)
             model = kernels[key].with_settings(settings)
             self.models.append(_last_step_of(estimator, candidate) if model is None else model)
             if model is not None:
@@ -88,7 +92,7 @@ class Evaluation:
         index, split = candidate_progress[0], split_progress[0]
         kernel, result = self._kernel_of.get(index), None
         if kernel is not None:
-            result = kernel.result(index, split, _Work(estimator, X, y, splits.made, task))
+            result = kernel.result(index, split, Work(estimator, X, y, splits.made, task))
         if isinstance(result, dict) and not is_watched:
             return result
         task |= {"candidate_progress": candidate_progress, "split_progress": split_progress}
@@ -154,49 +158,6 @@ def _do_nothing(*args, **kwargs):
     pass
 
 
-@dataclass(frozen=True)
-class _Work:
-    """What scikit-learn asks for: an estimator, all rows, and other arguments by name; and all splits."""
-
-    estimator: object
-    X: object
-    y: object
-    splits: list
-    task: dict
-
-    @property
-    def n_train(self):
-        """How many rows are trained on, be they given by indices or by a mask."""
-        train = np.asarray(self.task["train"])
-        return int(train.sum()) if train.dtype == bool else len(train)
-
-    def template(self, parameters, family):
-        """Return an estimator with these parameters, and the settings of the first of a family."""
-        estimator = clone(self.estimator).set_params(**clone(parameters, safe=False))
-        return _with_settings(estimator, next(iter(family.values())))
-
-    def params(self, name, rows=None):
-        """Return what is passed to fit or to scorers, of some rows."""
-        return _check_method_params(self.X, params=self.task[name] or {}, indices=rows)
-
-    def score(self, estimator, X, y, rows):
-        """Return the scores of a fitted estimator, as scikit-learn makes them."""
-        scorer, error_score = self.task["scorer"], self.task["error_score"]
-        return _score(estimator, X, y, scorer, self.params("score_params", rows), error_score)
-
-    def scores_at_once(self, y, rows, predictions):
-        """Return the scores of many predictions, or None where they are made one after the other."""
-        try:
-            return scores_at_once(self.task["scorer"], y, predictions, self.params("score_params", rows))
-        except Exception:  # one after the other, scikit-learn treats them as it must
-            return None
-
-    @property
-    def scores_predictions(self):
-        """Whether scorers look at predictions of the test rows, and at nothing else of an estimator."""
-        return looks_at_predictions_alone(self.task["scorer"], last_step(self.estimator))
-
-
 class _Once:
     """A value made by whoever asks first, while others wait."""
 
@@ -219,11 +180,13 @@ class _Kernel:
         What they have in common: all but the settings that come after the decomposition.
     model : estimator
         The last step with these parameters, not fitted.
+    is_alone : bool
+        See `Evaluation`.
     """
 
-    def __init__(self, parameters, model):
-        self.parameters, self.model, self.models = parameters, model, {}
-        self._folds, self._held_out = defaultdict(_Once), defaultdict(_Once)
+    def __init__(self, parameters, model, is_alone):
+        self.parameters, self.model, self.models, self.is_alone = parameters, model, {}, is_alone
+        self._folds, self._held_out, self._ahead = (defaultdict(_Once) for _ in range(3))
         self._lock = threading.Lock()
 
     def with_settings(self, settings):
@@ -268,13 +231,29 @@ class _Kernel:
         return families.values()
 
     def _results_of(self, family, split, work):
-        fold = _Fold(self.parameters, family, work)
+        fold = Fold(self.parameters, family, work)
         if not (work.scores_predictions and _have_given_alphas(family)):
             return fold.by_siblings() if len(family) > 1 else {}
         with self._lock:
-            held_out = self._held_out[tuple(family)]
+            held_out, ahead = self._held_out[tuple(family)], self._ahead[tuple(family)]
         held_out = held_out.get(lambda: _held_out(self.parameters, family, work))
-        return fold.by_predictions([held_out[split]]) if split in held_out else fold.by_predictions()
+        if split in held_out:
+            return fold.by_predictions([held_out[split]])
+        if self.is_alone and _pays_ahead(fold):
+            fold = ahead.get(lambda: _folds_ahead(self.parameters, family, work))[split]
+        return fold.by_predictions()
+
+
+def _pays_ahead(fold):
+    """Return whether matrices are so small, and all steps so much ours, that threads may work on splits."""
+    return fold.work.n_train <= _SMALL and not earlier_steps(fold.template) and available_threads() > 1
+
+
+def _folds_ahead(parameters, family, work):
+    """Return the folds of all splits, which know their predictions: each thread worked on some of them."""
+    folds = [Fold(parameters, family, work.of_split(split)) for split in range(len(work.splits))]
+    map_in_threads(Fold.predict_ahead, folds)
+    return folds
 
 
 def _have_given_alphas(family):
@@ -296,7 +275,7 @@ def _held_out(parameters, family, work):
     if not possible:
         return {}
     try:
-        X, y, params = _at_last_step(template, "fit", work.X, work.y, work.params("fit_params"))
+        X, y, params = at_last_step(template, "fit", work.X, work.y, work.params("fit_params"))
         alphas = [model.alpha for model in family.values()]
         means = last_step(template)._predict_held_out(X, y, alphas, tests, **params)
     except Exception:  # fits on the training rows tell what is wrong
@@ -310,128 +289,3 @@ def _learns(step):
 
 def _is_complement(train, test, n):
     return len(train) + len(test) == n and len(np.union1d(train, test)) == n and len(test) > 0
-
-
-class _Fold:
-    """A family of candidates, which share a decomposition, on one split."""
-
-    def __init__(self, parameters, family, work):
-        self.start = time.time()
-        self.family, self.work = family, work
-        self.template = work.template(parameters, family)
-        X, y, self.train, self.test = work.X, work.y, work.task["train"], work.task["test"]
-        self.X_train, self.y_train = _safe_split(self.template, X, y, self.train)
-        self.X_test, self.y_test = _safe_split(self.template, X, y, self.test, self.train)
-        self.fit_params = work.params("fit_params", self.train)
-
-    def by_predictions(self, predictions=None):
-        """Return results by index from predictions of all candidates at once."""
-        predictions = predictions or self._predictions()
-        if predictions is None:
-            return self.by_siblings()
-        fit_time, start = (time.time() - self.start) / len(self.family), time.time()
-        scores = {"test_scores": self._scores(self.X_test, self.y_test, self.test, predictions[0])}
-        times = {"fit_time": fit_time, "score_time": (time.time() - start) / len(self.family)}
-        if self.work.task["return_train_score"]:
-            scores["train_scores"] = self._scores(self.X_train, self.y_train, self.train, predictions[1])
-        return {
-            index: self._result({name: values[i] for name, values in scores.items()}, times)
-            for i, index in enumerate(self.family)
-        }
-
-    def _scores(self, X, y, rows, predictions):
-        """Return the scores of all candidates from their predictions."""
-        scores = self.work.scores_at_once(y, rows, predictions)
-        if scores is not None:
-            return scores
-        estimator, scores = self.template, []
-        estimator.score = partial(RegressorMixin.score, estimator)  # of a Pipeline, without its steps
-        for model, prediction in zip(self.family.values(), predictions, strict=True):
-            estimator = _with_settings(estimator, model)
-            estimator.predict = _known(prediction)
-            scores.append(self.work.score(estimator, X, y, rows))
-        return scores
-
-    def _predictions(self):
-        """Return predictions for the test rows and, where asked for, the training rows; None if unknown."""
-        inputs = [self.X_test, self.X_train] if self.work.task["return_train_score"] else [self.X_test]
-        alphas = [model.alpha for model in self.family.values()]
-        try:
-            X, y, params = _at_last_step(self.template, "fit", self.X_train, self.y_train, self.fit_params)
-            inputs = [_at_last_step(self.template, "predict", X_new)[0] for X_new in inputs]
-            return last_step(self.template)._predict_each(X, y, alphas, inputs, **params)
-        except IndefiniteKernelError:
-            raise
-        except Exception:  # fits tell what is wrong
-            return None
-
-    def by_siblings(self):
-        """Return results by index from one fit, and copies that share its decomposition."""
-        results, fitted = {}, None
-        for index, model in self.family.items():
-            try:
-                self.start = time.time()
-                fitted = self._fitted(model) if fitted is None else fitted._sibling(_settings(model))
-            except IndefiniteKernelError:
-                raise
-            except Exception:  # scikit-learn's own way tells what is wrong with this one
-                continue
-            estimator = with_last_step(self.template, fitted)
-            results[index] = self._scored(estimator, time.time() - self.start)
-        return results
-
-    def _fitted(self, model):
-        estimator = _with_settings(self.template, model)
-        return last_step(estimator.fit(self.X_train, self.y_train, **self.fit_params))
-
-    def _scored(self, estimator, fit_time):
-        """Return the result of a fitted estimator."""
-        start = time.time()
-        scores = {"test_scores": self.work.score(estimator, self.X_test, self.y_test, self.test)}
-        times = {"fit_time": fit_time, "score_time": time.time() - start}
-        if self.work.task["return_train_score"]:
-            scores["train_scores"] = self.work.score(estimator, self.X_train, self.y_train, self.train)
-        return self._result(scores, times)
-
-    def _result(self, scores, times):
-        """Return what scikit-learn's `_fit_and_score` returns."""
-        return {"fit_error": None, **scores, **times, "n_test_samples": _num_samples(self.X_test)}
-
-
-def _settings(model):
-    """Return the parameters of a model that come after its decomposition."""
-    return {name: getattr(model, name) for name in model._after_decomposition}
-
-
-def _with_settings(estimator, model):
-    """Set the parameters after the decomposition in an estimator's last step, and return the whole."""
-    vars(last_step(estimator)).update(_settings(model))
-    return estimator
-
-
-def _known(prediction):
-    def predict(X):  # scorers look at the name
-        return prediction
-
-    return predict
-
-
-def _at_last_step(estimator, method, X, y=None, params=None):
-    """Return what the last step of an estimator gets to see in fit or predict; it does nothing with it."""
-    seen, model = [], last_step(estimator)
-
-    def see(X, y=None, **params):
-        seen.append((X, y, params))
-
-    model.__sklearn_is_fitted__ = _yes  # a Pipeline asks before it predicts
-    setattr(model, method, see)
-    try:
-        getattr(estimator, method)(X, *([] if y is None else [y]), **(params or {}))
-    finally:
-        delattr(model, method)
-        del model.__sklearn_is_fitted__
-    return seen[0]
-
-
-def _yes():
-    return True

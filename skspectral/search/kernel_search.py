@@ -53,7 +53,9 @@ class KernelSearchCV(BaseSearchCV):
     refit : bool, str or callable, default=True
         As in GridSearchCV.
     n_jobs : int, default=None
-        Threads that evaluate candidates; the BLAS threads are divided among them.
+        Threads that evaluate candidates; the BLAS threads are divided among them. With one job, the
+        decompositions of small matrices (not steps of a Pipeline, nor scorers) use all threads of BLAS, each
+        for a split of its own.
     verbose : int, default=0
         As in GridSearchCV.
     error_score : "raise" or number, default=nan
@@ -210,7 +212,7 @@ class KernelSearchCV(BaseSearchCV):
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         """Evaluate candidates, those of a kernel and a split together."""
         candidates = self._candidates()
-        evaluation = Evaluation(self.estimator, candidates)
+        evaluation = Evaluation(self.estimator, candidates, joblib.effective_n_jobs(self.n_jobs) == 1)
         if not self._has_folds:
             check_comparable(evaluation.models)
         is_called_back = bool(getattr(self, "_skl_callbacks", None))
