@@ -149,3 +149,24 @@ def test_an_attached_kernel_refuses_a_wrong_number_of_length_scales(inputs):
     kernel = RBF([1.0, 2.0])
     with pytest.raises(ValueError, match="length_scale has 2 entries but the kernel sees 3 columns"):
         attach(kernel, inputs[0]).at(kernel.theta)
+
+
+def test_pairs_of_a_view_are_those_of_its_entries(rng):
+    G = rng.normal(size=(7, 7))
+    expected = 2.0 * G[np.triu_indices(7, 1)]
+    larger = np.zeros((9, 9))
+    larger[:7, :7] = G
+    for view in (G, G.T.T, larger[:7, :7], np.array(G.T).T, np.vstack([G, G])[:7]):
+        pairs = Pairs.of_triangle(view)
+        assert np.array_equal(pairs.off, expected)
+        assert np.array_equal(pairs.diagonal, G.diagonal())
+
+
+def test_pairs_of_a_transpose_of_a_transpose_are_read_without_a_copy(monkeypatch, rng):
+    seen = []
+    monkeypatch.setattr(
+        "skspectral.kernels.attached.squareform", lambda G, checks: seen.append(G) or G[0, 1:]
+    )
+    G = rng.normal(size=(3, 3))
+    Pairs.of_triangle(G.T.T)
+    assert seen[0] is G

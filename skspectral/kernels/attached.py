@@ -57,7 +57,7 @@ class Pairs:
     @classmethod
     def of_triangle(cls, G):
         """Return the weights of both triangles of a symmetric matrix, of which the upper one is given."""
-        off = squareform(G, checks=False)
+        off = squareform(_owner(G), checks=False)
         off *= 2.0
         return cls(off, G.diagonal())
 
@@ -92,6 +92,16 @@ class Pairs:
     def dot(self, other):
         """Return the sum of weights times entries."""
         return _dot(self.off, other.off) + _dot(self.diagonal, other.diagonal)
+
+
+def _owner(G):
+    """Return the array that a view of all of it, such as a transpose of its transpose, is a view of.
+
+    scipy's `squareform` copies views before it reads them.
+    """
+    base = G.base
+    is_whole = isinstance(base, np.ndarray) and base.shape == G.shape and base.strides == G.strides
+    return base if is_whole else G
 
 
 def _dot(weights, entries):
