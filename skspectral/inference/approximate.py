@@ -211,8 +211,9 @@ def laplace(prior, observations, *, has_constant=True, integrated=True, start=No
     Steps that end where the posterior is not concave (it may have no strict maximum, where log p is not
     concave) are tried again from a wide noise, and at last take the curvature of steps, which is positive.
     """
-    for begin in [_mode(start), None] if start is not None else [None]:
-        mode = find_mode(prior, observations, has_constant=has_constant, start=begin, max_iter=max_iter)
+    for begin in [start, None] if start is not None else [None]:
+        settings = {"has_constant": has_constant, "max_iter": max_iter}
+        mode = find_mode(prior, observations, start=_mode(begin), near=_near(begin), **settings)
         try:
             curved = observations.curved(prior, mode.F)
             return _assembled(prior, observations, mode, curved, has_constant, integrated, moves=True)
@@ -270,6 +271,12 @@ def _assembled(prior, observations, mode, curved, has_constant, integrated, *, m
     H = observations.H if has_constant else observations.H[:, :0]
     terms = ConstantTerms(prior, curved, H)
     return Approximation(prior, observations, mode, curved, terms, mode.psi, moves, integrated)
+
+
+def _near(start):
+    """Return an approximation whose R may stand for another one's in steps, None if there is none."""
+    is_usable = isinstance(start, Approximation) and start.moves
+    return start if is_usable and start.observations.likelihood.is_log_concave else None
 
 
 def _mode(start):

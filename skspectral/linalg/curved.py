@@ -24,7 +24,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtri, dtrtrs
+from scipy.linalg.lapack import dpotrf, dpotri, dtrtri, dtrtrs
 
 from ..support.exceptions import IndefiniteKernelError
 
@@ -204,7 +204,7 @@ class DenseCurved:
         if "inverse" in vars(self):
             return self.root[:, None] * (self.inverse @ X)
         if isinstance(self.order, slice):
-            return self.root[:, None] * dpotrs(self.L, X, lower=True)[0]
+            return self.root[:, None] * _solve(self.L, _solve(self.L, X), trans="T")
         half = self.signs[:, None] * _solve(self.L, X[self.order])
         X[self.order] = _solve(self.L, half, trans="T")
         return self.root[:, None] * X
