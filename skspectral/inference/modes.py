@@ -21,16 +21,16 @@ import numpy as np
 from ..linalg.constants import ConstantTerms
 from ..support.exceptions import IndefiniteKernelError
 
-__all__ = ["Mode", "find_mode"]
+__all__ = ["FOUND", "Mode", "find_mode"]
 
 # Decrement (twice what a step promises) of another step at which the mode is found, and at which steps need
 # no search.
-_FOUND, _NEAR = 1e-20, 1e-5
+FOUND, _NEAR = 1e-20, 1e-5
 # Decrement below which the exact curvature is used where log p is not concave.
 _NEAR_ENOUGH_TO_BE_CONCAVE = 1.0
 # R is used again where the last step with it reduced the decrement by this factor; a cheap stand-in for the
 # curvature does where it reduces it by this one.
-_GOOD_REDUCTION, _FAIR_REDUCTION = 0.01, 0.25
+_GOOD_REDUCTION, _FAIR_REDUCTION = 0.1, 0.25
 # Factors of the noise on the way to a mode where log p is not concave.
 _WIDENINGS = (8.0, 4.0, 2.0)
 _MAX_HALVINGS, _ARMIJO = 30, 1e-4
@@ -72,7 +72,7 @@ class Mode:
         return self.KA + self.constants
 
 
-def find_mode(prior, observations, *, has_constant=True, start=None, near=None, max_iter=100):
+def find_mode(prior, observations, *, has_constant=True, start=None, near=None, max_iter=100, found=FOUND):
     """Return the `Mode` of latent values.
 
     Parameters
@@ -89,6 +89,8 @@ def find_mode(prior, observations, *, has_constant=True, start=None, near=None, 
         Approximation of a similar problem on the same rows, with whose R the first steps are made.
     max_iter : int, default=100
         Largest number of steps.
+    found : float, default=1e-20
+        Twice what another step would add to psi, relatively, at which the mode is found.
     """
     if start is None and not observations.likelihood.is_log_concave and observations.likelihood.has_units:
         start = _annealed(prior, observations, has_constant, max_iter)
@@ -111,7 +113,7 @@ def find_mode(prior, observations, *, has_constant=True, start=None, near=None, 
             break
         reduction = min(1.0, step.decrement / last) if n_iter else 1.0  # the next step's, at the worst
         n_iter, last, mode = n_iter + 1, step.decrement, moved
-        if reduction * last <= _FOUND * max(1.0, abs(mode.psi)):
+        if reduction * last <= found * max(1.0, abs(mode.psi)):
             break
     return replace(mode, n_iter=n_iter, n_factorisations=n_factorisations, is_found=last <= _NEAR)
 
@@ -180,6 +182,9 @@ class _Newton:
         first = self.problem.observations.first(mode.F)
         rho = first - mode.A
         left = rho - self.curved.times(self.K.times(rho))
+        if not H.size:
+            K_dA = prior.times(left)
+            return _Step(left, K_dA, np.zeros(len(H)), float(abs(np.vdot(rho, K_dA))))
         dc = self.terms.solve(H.T @ (left + mode.A).sum(axis=0))
         dA = left - np.einsum("qij,q->ij", self.terms.RJ, dc)
         K_dA, constants = prior.times(dA), H @ dc
