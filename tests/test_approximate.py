@@ -15,7 +15,7 @@ from skspectral.inference import modes
 from skspectral.inference.approximate import bound, evidence_bracket, laplace, variational
 from skspectral.inference.modes import find_mode
 from skspectral.inference.observations import ClassObservations, observe
-from skspectral.learning.latent import approximate_evidence
+from skspectral.learning.latent_objective import approximate_evidence
 from skspectral.learning.latent_task import LatentTask
 from skspectral.likelihoods import Bernoulli, Categorical, Gaussian, Huber, Laplace, Poisson, StudentT
 from skspectral.linalg.curved import DensePrior, FactorPrior, lower_cholesky

@@ -1,5 +1,6 @@
 """What learning is about where the likelihood is not a normal one: kernel, signal variance and likelihood."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -16,16 +17,15 @@ from ..likelihoods.protocol import Likelihood
 from ..linalg.curved import DensePrior, FactorPrior
 from ..linalg.factors import Factor, pivoted_cholesky
 from ..support.exceptions import LowRankWarning, warn_user
-from ..support.threads import threads_for
 
 __all__ = ["LatentFit", "LatentTask", "Point", "warn_of_cost"]
 
 # A factor stands in for K where what it misses, times the largest curvature, has this trace: the log
 # evidence is then off by about half of that.
 _TAU_SHARE = 1e-3
-# Curvatures times prior variances up to which single precision is off by 1e-3 of a log evidence at most, and
-# rows from which it pays.
-_TAME, _MANY = 1e4, 400
+# What single precision is off by in -2 log evidence, beside the sum of all curvatures times prior variances;
+# sum up to which that is little beside a step on the way, and rows from which it pays.
+_OFF_BY, _TAME, _MANY = 1e-7, 8e4, 200
 # Twice what another step towards a mode would add, relatively, at which it is found well enough for learning.
 _FOUND_ROUGHLY = 1e-10
 # Distance of two kernels, in log units, of which neither has a factor of small rank if the other has none.
@@ -80,6 +80,12 @@ class LatentFit:
     approximation: object
     factor: Factor | None
     vain: Point | None = None
+
+    @property
+    def off_by(self):
+        """About how much rounding there is in -2 log evidence, beside double precision."""
+        prior = self.approximation.prior
+        return _OFF_BY * float(prior.diagonal @ self.approximation.curved.W) if prior.is_single else 0.0
 
 
 @dataclass(frozen=True)
@@ -265,8 +271,8 @@ class LatentTask:
         return self._factor(point, self.observations(point.likelihood), None) is None
 
     def threads(self, observations):
-        """Return a context in which BLAS uses as many threads as pay."""
-        return threads_for(len(self))
+        """Return a context in which BLAS uses as many threads as pay: those of the descent around it."""
+        return nullcontext()
 
     def _prior(self, point, observations, start, square):
         """Return the prior, the factor that stands for K, and where one was last looked for in vain."""
