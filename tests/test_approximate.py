@@ -15,7 +15,7 @@ from skspectral.inference import modes
 from skspectral.inference.approximate import bound, evidence_bracket, laplace, variational
 from skspectral.inference.modes import find_mode
 from skspectral.inference.observations import ClassObservations, observe
-from skspectral.learning.latent import approximate_evidence
+from skspectral.learning.latent_objective import approximate_evidence
 from skspectral.learning.latent_task import LatentTask
 from skspectral.likelihoods import Bernoulli, Categorical, Gaussian, Huber, Laplace, Poisson, StudentT
 from skspectral.linalg.curved import DensePrior, FactorPrior, lower_cholesky
@@ -236,6 +236,31 @@ def test_a_start_nearby_saves_factorisations():
     warm = find_mode(near, observations, start=cold)
     assert warm.n_factorisations < find_mode(near, observations).n_factorisations
     assert close(warm.F, find_mode(near, observations).F, 1e-8)
+
+
+@pytest.mark.parametrize("name", ["logistic", "poisson", "softmax"])
+@constants
+@forms
+def test_steps_with_the_curvature_of_a_similar_problem_need_no_factorisation(name, has_constant, form):
+    p = problem(name)
+    observations = observe(LIKELIHOODS[name], p.y, p.weight)
+    similar = laplace(prior(kernel_matrix(p.X), form), observations, has_constant=has_constant)
+    K = prior(kernel_matrix(p.X, 1.005), form, 2.01)
+    cold = find_mode(K, observations, has_constant=has_constant)
+    settings = {"has_constant": has_constant, "start": similar.mode}
+    mode = find_mode(K, observations, near=similar, **settings)
+    assert mode.is_found
+    assert close(mode.F, cold.F, 1e-8)
+    assert mode.n_factorisations == 0 < find_mode(K, observations, **settings).n_factorisations
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_steps_with_the_curvature_of_another_problem_do_no_harm(scale):
+    p = problem("logistic")
+    observations = observe(Bernoulli(), p.y)
+    other = laplace(prior(kernel_matrix(p.X), "dense", scale), observations)
+    K = prior(kernel_matrix(p.X), "dense")
+    assert close(laplace(K, observations, start=other).mode.F, find_mode(K, observations).F, 1e-8)
 
 
 def test_factorisations_are_counted(monkeypatch):

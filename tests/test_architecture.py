@@ -65,6 +65,7 @@ FLOORS = {
         "greedy",
         "factor_terms",
         "landmark_sums",
+        "sensitivity",
         "curved",
         "coupled",
         "softmax_curved",
@@ -128,6 +129,7 @@ FLOORS = {
         "landmark_descent",
         "levels",
         "latent_task",
+        "latent_objective",
         "noise_task",
         "latent",
         "design",
@@ -173,6 +175,7 @@ ORDER = [(floor, room) for floor, rooms in FLOORS.items() for room in (*rooms, N
 FACTORISING = {"linalg"}
 FACTORISATIONS = {"eigh", "eig", "eigvalsh", "eigvals", "svd", "svdvals", "cholesky", "cho_factor"}
 FACTORISATIONS |= {"qr", "lu", "lu_factor", "ldl", "inv", "pinv", "solve", "lstsq", "eigh_tridiagonal"}
+FACTORISATIONS |= {"spotrf", "spotri", "strtrs"}
 FACTORISATIONS |= {"solve_triangular", "dpotrf", "dpotri", "dpstrf", "dgeqrt", "dsytrd", "dstevd", "dtrtri"}
 # solves with its own curvature, as small as theta
 MAY_FACTORISE = {("learning", "descent")}

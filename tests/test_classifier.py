@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_sp
 from sklearn.preprocessing import StandardScaler
 
 from skspectral import KernelSearchCV, SpectralGPClassifier
-from skspectral.learning.latent import LatentObjective, approximate_evidence
+from skspectral.learning.latent_objective import LatentObjective, approximate_evidence
 
 ignore_bounds = pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
 

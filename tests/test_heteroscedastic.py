@@ -24,7 +24,7 @@ from skspectral.decomposition import plan
 from skspectral.decomposition.data import Data
 from skspectral.inference.changing_noise import ChangingNoise, changing_noise, interval_over_noise
 from skspectral.kernels.gram import make_gram
-from skspectral.learning.latent import gradient
+from skspectral.learning.latent_objective import gradient
 from skspectral.learning.noise_task import RESOLUTION, MeanProcess, NoiseTask
 from skspectral.linalg.coupled import CoupledCurvature, SquaredProducts
 from skspectral.linalg.curved import DensePrior, FactorPrior

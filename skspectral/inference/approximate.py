@@ -48,10 +48,18 @@ import numpy as np
 
 from ..linalg.constants import ConstantTerms
 from ..support.exceptions import IndefiniteKernelError
-from .modes import Mode, find_mode
+from .modes import FOUND, Mode, find_mode
 from .observations import LogisticBound, TiltedObservations
 
-__all__ = ["Approximation", "bound", "evidence_bracket", "laplace", "variational"]
+__all__ = [
+    "Approximation",
+    "WithLargestCurvature",
+    "bound",
+    "evidence_bracket",
+    "laplace",
+    "mode_of",
+    "variational",
+]
 
 # Nearer to 0 the curvature of the bound is 1/4 to rounding.
 _SMALLEST_XI = 1e-8
@@ -194,12 +202,38 @@ class Approximation:
         return (1.0 - cross @ self.prior.coefficients(one)) / np.sqrt(one.sum())
 
 
-def laplace(prior, observations, *, has_constant=True, integrated=True, start=None, max_iter=100):
+class WithLargestCurvature:
+    """Latent variances of new inputs around the same mode, with the largest curvature there is, for classes.
+
+    Its matrix is factorised when it is first needed. Methods are those of `Approximation`.
+
+    Parameters
+    ----------
+    approximation : Approximation
+        The mode, the prior and the targets.
+    """
+
+    def __init__(self, approximation):
+        self.approximation = approximation
+
+    @cached_property
+    def _spread(self):
+        of = self.approximation
+        return of.with_curvature(of.observations.bounded_curved(of.prior))
+
+    def variance(self, cross, diagonal):
+        """Return latent variances (n_new,) of new inputs."""
+        return self._spread.variance(cross, diagonal)
+
+
+def laplace(
+    prior, observations, *, has_constant=True, integrated=True, start=None, max_iter=100, found=FOUND
+):
     """Return Laplace's `Approximation`.
 
     Parameters
     ----------
-    prior, observations, has_constant, max_iter
+    prior, observations, has_constant, max_iter, found
         As in `find_mode`.
     integrated : bool, default=True
         Whether constants are integrated out of the evidence, or given.
@@ -211,8 +245,9 @@ def laplace(prior, observations, *, has_constant=True, integrated=True, start=No
     Steps that end where the posterior is not concave (it may have no strict maximum, where log p is not
     concave) are tried again from a wide noise, and at last take the curvature of steps, which is positive.
     """
-    for begin in [_mode(start), None] if start is not None else [None]:
-        mode = find_mode(prior, observations, has_constant=has_constant, start=begin, max_iter=max_iter)
+    for begin in [start, None] if start is not None else [None]:
+        settings = {"has_constant": has_constant, "max_iter": max_iter, "found": found}
+        mode = find_mode(prior, observations, start=mode_of(begin), near=_near(begin), **settings)
         try:
             curved = observations.curved(prior, mode.F)
             return _assembled(prior, observations, mode, curved, has_constant, integrated, moves=True)
@@ -223,17 +258,21 @@ def laplace(prior, observations, *, has_constant=True, integrated=True, start=No
     return _assembled(prior, observations, mode, curved, has_constant, integrated, moves=False)
 
 
-def bound(prior, observations, *, has_constant=True, integrated=True, start=None, max_iter=100):
+def bound(prior, observations, *, has_constant=True, integrated=True, start=None, max_iter=100, found=FOUND):
     """Return the `Approximation` of the largest curvature, for classes; parameters as in `find_mode`."""
-    mode = find_mode(prior, observations, has_constant=has_constant, start=_mode(start), max_iter=max_iter)
+    settings = {"has_constant": has_constant, "max_iter": max_iter, "found": found}
+    mode = find_mode(prior, observations, start=mode_of(start), **settings)
     curved = observations.bounded_curved(prior)
     return _assembled(prior, observations, mode, curved, has_constant, integrated, moves=False)
 
 
-def variational(prior, observations, *, has_constant=True, integrated=True, start=None, max_iter=100):
+def variational(
+    prior, observations, *, has_constant=True, integrated=True, start=None, max_iter=100, found=FOUND
+):
     """Return the `Approximation` of the largest lower bound with a curvature for each row, for two classes.
 
-    Parameters are those of `find_mode`; `max_iter` limits the re-estimations of xi^2 = m^2 + V.
+    Parameters are those of `find_mode`; `max_iter` limits the re-estimations of xi^2 = m^2 + V. Each mode is
+    found exactly, by one step.
     """
     if not isinstance(start, Approximation):
         start = bound(prior, observations, has_constant=has_constant, integrated=integrated)
@@ -272,5 +311,12 @@ def _assembled(prior, observations, mode, curved, has_constant, integrated, *, m
     return Approximation(prior, observations, mode, curved, terms, mode.psi, moves, integrated)
 
 
-def _mode(start):
+def _near(start):
+    """Return an approximation whose R may stand for another one's in steps, None if there is none."""
+    is_usable = isinstance(start, Approximation) and start.moves
+    return start if is_usable and start.observations.likelihood.is_log_concave else None
+
+
+def mode_of(start):
+    """Return the mode of an approximation; a mode, or None, is its own."""
     return start.mode if isinstance(start, Approximation) else start

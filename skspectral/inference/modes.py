@@ -9,7 +9,8 @@ With the residual rho = d log p/dF - A, Newton's step is, without a division by 
     dc = T^-1 J'(d log p/dF - R K rho),    dA = rho - R K rho - R J dc     (letters as in `linalg.constants`).
 
 R is used again for further steps as long as each of them brings the mode much nearer: they cost O(n^2)
-beside the O(n^3) of a factorisation.
+beside the O(n^3) of a factorisation. So is that of a similar problem, with the K that belongs to it:
+I - R K = (I + W K)^-1 is then off by as much as K and W are, relatively. All else is the problem's own.
 """
 
 from dataclasses import dataclass, replace
@@ -20,16 +21,16 @@ import numpy as np
 from ..linalg.constants import ConstantTerms
 from ..support.exceptions import IndefiniteKernelError
 
-__all__ = ["Mode", "find_mode"]
+__all__ = ["FOUND", "Mode", "find_mode"]
 
 # Decrement (twice what a step promises) of another step at which the mode is found, and at which steps need
 # no search.
-_FOUND, _NEAR = 1e-20, 1e-5
+FOUND, _NEAR = 1e-20, 1e-5
 # Decrement below which the exact curvature is used where log p is not concave.
 _NEAR_ENOUGH_TO_BE_CONCAVE = 1.0
 # R is used again where the last step with it reduced the decrement by this factor; a cheap stand-in for the
 # curvature does where it reduces it by this one.
-_GOOD_REDUCTION, _FAIR_REDUCTION = 0.01, 0.25
+_GOOD_REDUCTION, _FAIR_REDUCTION = 0.1, 0.25
 # Factors of the noise on the way to a mode where log p is not concave.
 _WIDENINGS = (8.0, 4.0, 2.0)
 _MAX_HALVINGS, _ARMIJO = 30, 1e-4
@@ -71,7 +72,7 @@ class Mode:
         return self.KA + self.constants
 
 
-def find_mode(prior, observations, *, has_constant=True, start=None, max_iter=100):
+def find_mode(prior, observations, *, has_constant=True, start=None, near=None, max_iter=100, found=FOUND):
     """Return the `Mode` of latent values.
 
     Parameters
@@ -84,13 +85,18 @@ def find_mode(prior, observations, *, has_constant=True, start=None, max_iter=10
         Whether latent functions have unpenalised constants.
     start : Mode, default=None
         Where to start: the mode of a similar problem on the same rows.
+    near : object with `prior`, `curved` and `constants`, default=None
+        Approximation of a similar problem on the same rows, with whose R the first steps are made.
     max_iter : int, default=100
         Largest number of steps.
+    found : float, default=1e-20
+        Twice what another step would add to psi, relatively, at which the mode is found.
     """
     if start is None and not observations.likelihood.is_log_concave and observations.likelihood.has_units:
         start = _annealed(prior, observations, has_constant, max_iter)
     problem = _Problem(prior, observations, observations.H if has_constant else observations.H[:, :0])
-    mode, last, newton = problem.start(start), np.inf, None
+    mode, last = problem.start(start), np.inf
+    newton = None if near is None else _NewtonOf(problem, near)
     n_iter = n_factorisations = 0
     while n_iter < max_iter:
         step = None if newton is None else newton.step(mode)
@@ -100,11 +106,14 @@ def find_mode(prior, observations, *, has_constant=True, start=None, max_iter=10
             if last < _NEAR and newton.is_exact and step.decrement > _GOOD_REDUCTION * last:
                 break  # rounding is all that is left
         moved = problem.moved(mode, step)
+        if moved is None and newton.is_foreign:
+            newton = None
+            continue
         if moved is None:
             break
         reduction = min(1.0, step.decrement / last) if n_iter else 1.0  # the next step's, at the worst
         n_iter, last, mode = n_iter + 1, step.decrement, moved
-        if reduction * last <= _FOUND * max(1.0, abs(mode.psi)):
+        if reduction * last <= found * max(1.0, abs(mode.psi)):
             break
     return replace(mode, n_iter=n_iter, n_factorisations=n_factorisations, is_found=last <= _NEAR)
 
@@ -152,7 +161,8 @@ def _fresh_steps(problem, mode, last):
 def _exact_newton(problem, mode, is_near):
     observations, prior = problem.observations, problem.prior
     try:
-        return _Newton(problem, (observations.curved if is_near else observations.step_curved)(prior, mode.F))
+        curved = (observations.curved if is_near else observations.step_curved)(prior, mode.F)
+        return _Newton(problem, curved)
     except IndefiniteKernelError:
         return _Newton(problem, observations.step_curved(prior, mode.F))
 
@@ -160,8 +170,10 @@ def _exact_newton(problem, mode, is_near):
 class _Newton:
     """Newton's steps with the curvature of one point."""
 
+    is_foreign = False
+
     def __init__(self, problem, curved, is_exact=True):
-        self.problem, self.curved, self.is_exact = problem, curved, is_exact
+        self.problem, self.K, self.curved, self.is_exact = problem, problem.prior, curved, is_exact
         self.terms = ConstantTerms(problem.prior, curved, problem.H)
 
     def step(self, mode):
@@ -169,12 +181,25 @@ class _Newton:
         prior, H = self.problem.prior, self.problem.H
         first = self.problem.observations.first(mode.F)
         rho = first - mode.A
-        left = rho - self.curved.times(prior.times(rho))
+        left = rho - self.curved.times(self.K.times(rho))
+        if not H.size:
+            K_dA = prior.times(left)
+            return _Step(left, K_dA, np.zeros(len(H)), float(abs(np.vdot(rho, K_dA))))
         dc = self.terms.solve(H.T @ (left + mode.A).sum(axis=0))
         dA = left - np.einsum("qij,q->ij", self.terms.RJ, dc)
         K_dA, constants = prior.times(dA), H @ dc
         decrement = np.vdot(rho, K_dA) + first.sum(axis=0) @ constants
         return _Step(dA, K_dA, constants, float(abs(decrement)))
+
+
+class _NewtonOf(_Newton):
+    """Newton's steps with the curvature and the K of a similar problem."""
+
+    is_foreign = True
+
+    def __init__(self, problem, near):
+        self.problem, self.K, self.curved, self.is_exact = problem, near.prior, near.curved, False
+        self.terms = near.constants
 
 
 @dataclass(frozen=True)

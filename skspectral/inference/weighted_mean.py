@@ -22,7 +22,8 @@ import numpy as np
 
 from ..linalg.constants import ConstantTerms
 from ..linalg.coupled import CoupledCurvature, SquaredProducts
-from ..linalg.curved import DensePrior, FactorPrior, Sensitivity
+from ..linalg.curved import DensePrior, FactorPrior
+from ..linalg.sensitivity import Sensitivity
 from .approximate import Approximation
 from .modes import Mode
 

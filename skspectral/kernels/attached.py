@@ -68,6 +68,10 @@ class Pairs:
         K.flat[:: n + 1] = self.diagonal
         return K
 
+    def trace(self, n):
+        """Return the trace of the matrix of n rows."""
+        return float(np.sum(np.broadcast_to(self.diagonal, n)))
+
     @property
     def is_number(self):
         """Whether all entries are the same number."""
@@ -108,19 +112,22 @@ def _dot(weights, entries):
     return weights @ entries if np.ndim(entries) else entries * np.sum(weights)
 
 
-def attach(kernel, X):
+def attach(kernel, X, dtype=np.float64):
     """Return a kernel on fixed inputs: an object whose `at(theta)` gives `K` and `contract(G)` there.
 
-    `K` is `Pairs` that are not to be written to, G is `Pairs` of weights.
+    `K` is `Pairs` that are not to be written to, G is `Pairs` of weights. `dtype` is that of the distances
+    of all pairs: float32 where single precision is enough.
     """
-    return _attached(kernel, _Inputs(X))
+    return _attached(kernel, _Inputs(X, dtype))
 
 
 class _Inputs:
     """Rows, and what is common to all kernels on them."""
 
-    def __init__(self, X):
-        self.X = X
+    def __init__(self, X, dtype):
+        self.X, self.dtype, self.is_double = X, dtype, dtype == np.float64
+        # a factor of distances beyond which their products with weights might not be finite
+        self.largest = float(np.finfo(dtype).max) * 1e-8
 
     @cached_property
     def unit(self):
@@ -131,7 +138,7 @@ class _Inputs:
     @cached_property
     def distances(self):
         """Half squared distances of all pairs, in square units."""
-        return 0.5 * pdist(self.X / self.unit, "sqeuclidean")
+        return (0.5 * pdist(self.X / self.unit, "sqeuclidean")).astype(self.dtype, copy=False)
 
     @cached_property
     def lengths(self):
@@ -209,7 +216,8 @@ class _Isotropic(_Radial):
 
     def distances(self, given):
         """Return D."""
-        return self.inputs.distances * (self.inputs.unit / np.ravel(given["length_scale"])[0]) ** 2
+        square = (self.inputs.unit / float(np.ravel(given["length_scale"])[0])) ** 2
+        return self.inputs.distances * min(square, self.inputs.largest)
 
     def by_length(self, W, D, given):
         """Return the derivative by the log length scale."""
@@ -229,7 +237,7 @@ class _Scaled(_Radial):
         """Return D."""
         D = pdist(self.scaled(given), "sqeuclidean")
         D *= 0.5
-        return D
+        return D if self.inputs.is_double else np.minimum(D, self.inputs.largest).astype(self.inputs.dtype)
 
     def by_length(self, W, D, given):
         """Return the derivatives by the log length scales, sum over pairs of W (a_i - a_j)^2."""
@@ -237,7 +245,7 @@ class _Scaled(_Radial):
         if 0.5 * np.square(A).sum(axis=1).max(initial=0.0) > _CANCELLING:
             return np.array([W @ pdist(a[:, None], "sqeuclidean") for a in A.T])
         W = squareform(W)
-        return W.sum(axis=1) @ A**2 - np.einsum("ik,ik->k", A, W @ A)
+        return W.sum(axis=1, dtype=np.float64) @ A**2 - np.einsum("ik,ik->k", A, W @ A)
 
 
 class _Constant(_Leaf):

@@ -4,13 +4,13 @@ scipy's L-BFGS-B always starts from a unit Hessian. Here one problem is solved o
 what a coarser level learned about the curvature saves most of the steps of the next.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.utils.optimize import _check_optimize_result
 
-__all__ = ["Descent", "lbfgs", "minimize_in_box"]
+__all__ = ["Descent", "lbfgs", "minimize_in_box", "with_seen_curvature"]
 
 _ARMIJO = 1e-4
 # Largest change of a (log) parameter in one step, and in the first one with the curvature of other rows.
@@ -27,6 +27,11 @@ _LONG_WAY, _LITTLE = 3.0, 0.05
 # Slope, for each log unit, of a variable that a function hardly depends on, and what it may then cost to go
 # to its bound.
 _FLAT, _NOTHING = 0.01, 1e-6
+# Differences of log parameters from which a curvature is seen, and the smallest of it beside the largest that
+# is believed.
+_DIFFERENCE, _FLATTEST_SEEN = 0.05, 1e-4
+# How far off a curvature may be, relatively, that a step did not show to be off.
+_UNSEEN = 0.15
 # How many times its last decrease a descent may still be expected to fall.
 _OUTLOOK = 4.0
 
@@ -67,6 +72,7 @@ def minimize_in_box(
     to_beat=None,
     way_from=None,
     here=None,
+    enough=None,
     report=None,
 ):
     """Minimise a function over lower <= x <= upper.
@@ -91,10 +97,13 @@ def minimize_in_box(
         the end go to the bounds that they were on their way to.
     here : object, default=None
         What the objective returns at the start, where that is known.
+    enough : float, default=None
+        Stop, without a look at the gradient there, where a step brought what was promised, so that about this
+        can be left: for a curvature that is well known, and a gradient that costs more than a value.
     report : callable, default=None
         report(step, x, evaluation) is called after every step.
     """
-    walk = _Walk(objective, start, lower, upper, curvature, here)
+    walk = _Walk(objective, start, lower, upper, curvature, here, enough)
     while walk.n_steps < max_steps and walk.promise() >= tolerance and walk.step(tolerance):
         if report is not None:
             report(walk.n_steps, walk.x, walk.here)
@@ -103,6 +112,16 @@ def minimize_in_box(
     if way_from is not None:
         walk.leave_flat(way_from)
     return Descent(walk.x, walk.here, walk.B)
+
+
+def with_seen_curvature(objective, descent, lower, upper):
+    """Return a descent with the curvature at its end from differences of gradients, if that is positive."""
+    x, gradient = descent.x, descent.evaluation.gradient
+    inwards = np.where(x + _DIFFERENCE > upper, -_DIFFERENCE, _DIFFERENCE)
+    changes = [objective(np.maximum(point, lower)).gradient - gradient for point in x + np.diag(inwards)]
+    H = np.array(changes) / inwards[:, None]
+    b = np.linalg.eigvalsh(0.5 * (H + H.T))
+    return replace(descent, curvature=0.5 * (H + H.T)) if b[0] > _FLATTEST_SEEN * b[-1] else descent
 
 
 class _Walk:
@@ -118,8 +137,8 @@ class _Walk:
         Steps in a row that brought next to nothing.
     """
 
-    def __init__(self, objective, start, lower, upper, curvature, here=None):
-        self.objective, self.lower, self.upper = objective, lower, upper
+    def __init__(self, objective, start, lower, upper, curvature, here=None, enough=None):
+        self.objective, self.lower, self.upper, self.enough = objective, lower, upper, enough
         self.x = np.clip(start, lower, upper)
         self.here = getattr(objective, "with_curvature", objective)(self.x) if here is None else here
         if here is None and getattr(self.here, "curvature", None) is not None:
@@ -157,9 +176,25 @@ class _Walk:
         if there is None:
             was_fresh, self.B, self.fresh = self.fresh, _initial_curvature(here.gradient), True
             return not (was_fresh or may_be_hidden)
+        if self.enough is not None and self._left_after(x_new, there) < self.enough:
+            self.x, self.here = x_new, there
+            return False
         self._take(x_new, there, tolerance)
         self._try_bounds()
         return True
+
+    def _left_after(self, x, there):
+        """Return about how much is left to gain after a step, from what it promised and what it brought.
+
+        With a curvature 1 + e times that of the model, a step to the minimum of the model brings 1 - e of the
+        promise p, and p e^2 / (1 + e) is left.
+        """
+        step = x - self.x
+        promised = -(self.here.gradient @ step + 0.5 * step @ self.B @ step)
+        if self.fresh or promised <= 0:
+            return np.inf
+        e = max(abs(1.0 - (self.here.value - there.value) / promised), _UNSEEN)
+        return promised * e**2
 
     def _take(self, x, there, tolerance):
         self.decrease = self.here.value - there.value

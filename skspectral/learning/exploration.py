@@ -11,7 +11,7 @@ Everything is deterministic.
 
 import numpy as np
 
-from .descent import minimize_in_box
+from .descent import minimize_in_box, with_seen_curvature
 
 __all__ = ["Explorer", "is_elsewhere", "worth_keeping"]
 
@@ -51,6 +51,10 @@ class Explorer:
     def go_on(self, descent, **settings):
         """Return where a descent leads that goes on from the end of another."""
         return self.descend(descent.x, curvature=descent.curvature, here=descent.evaluation, **settings)
+
+    def see_curvature(self, descent):
+        """Return a descent with the curvature at its end as differences of gradients show it."""
+        return with_seen_curvature(self.objective, descent, self.lower, self.upper)
 
     def look(self, start, to_beat, curvature=None):
         """Return where a few steps from a start lead, fewer if they fall behind."""

@@ -1,26 +1,26 @@
 """Learning kernel, signal variance and likelihood by an approximate evidence, from few rows to all."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..kernels.algebra import contract
-from ..kernels.attached import Pairs, attach
 from ..kernels.gram import make_gram
-from ..support.exceptions import IndefiniteKernelError
 from ..support.threads import threads_for
 from .exploration import Explorer
+from .latent_objective import LatentObjective
 from .latent_task import LatentFit
-from .objectives import Evaluation
-from .step_factors import contract_factor
 
-__all__ = ["LatentLearned", "LatentObjective", "approximate_evidence", "learn_latent"]
+__all__ = ["LatentLearned", "learn_latent"]
 
-# Decrease of -2 log evidence that is not worth another step: on all rows, where they are many, on the way.
-_TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE = 1e-7, 1e-4, 1e-2
-_MANY = 500
+# Decrease of -2 log evidence that is not worth another step: on all rows, where they are many, on few rows on
+# the way, and on many. What may be left of it where a step brought what was promised, and rounding of single
+# precision that the last steps would see.
+_TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE, _ROUGH_TOLERANCE = 1e-7, 3e-4, 1e-2, 0.1
+_ENOUGH, _DISTURBING = 2e-3, 1e-3
+# Rows that are many, and fewest rows of a level of half of all.
+_MANY, _FEWEST_OF_HALF = 500, 400
 # Fewest rows of a level: of classes these, so many for each variable, and so many for each class; of other
 # likelihoods, whose own parameters are learned too. Each level has this fraction of the next one's rows.
 _COARSEST_OF_CLASSES, _EACH_VARIABLE, _EACH_CLASS, _COARSEST, _FRACTION = 40, 15, 10, 150, 0.25
@@ -28,7 +28,7 @@ _COARSEST_OF_CLASSES, _EACH_VARIABLE, _EACH_CLASS, _COARSEST, _FRACTION = 40, 15
 # which it is brought back for more rows, from many and from few: more rows may see an effect of an input that
 # few rows do not.
 _OUT_OF_SIGHT, _IN_SIGHT, _IN_SIGHT_OF_FEW = np.log([20.0, 20.0, 3.0])
-_FEW = 150
+_FEW, _FLATTEST = 150, 1e-3
 
 
 @dataclass(frozen=True)
@@ -51,120 +51,6 @@ class LatentLearned:
     value: float
     fit: LatentFit
     n_evaluations: int
-
-
-class LatentObjective:
-    """-2 log evidence, and -2 log of the priors, as a function of the outer variables.
-
-    Every evaluation starts from the mode of the one before.
-
-    Parameters
-    ----------
-    task : LatentTask
-        What is learned.
-    """
-
-    def __init__(self, task):
-        self.task, self.last, self.n_calls = task, None, 0
-        self._at = None
-        self._rows = None if task.is_precomputed else _KernelOnRows(task)
-
-    def __call__(self, variables):
-        """Return the `Evaluation` at the outer variables; the last one is kept, where descents meet."""
-        if self._at is None or not np.array_equal(self._at[0], variables):
-            self._at = variables.copy(), self._evaluated(variables)
-        return self._at[1]
-
-    def _evaluated(self, variables):
-        self.n_calls += 1
-        try:
-            fit = self.fit(variables)
-        except IndefiniteKernelError:
-            return Evaluation.undefined(variables)
-        if not np.isfinite(fit.approximation.log_evidence):
-            return Evaluation.undefined(variables)
-        self.last = fit
-        contract_square = None if self._rows is None else self._rows.contract
-        with self.task.threads(fit.approximation.observations):
-            slope = gradient(self.task, fit, contract_square)
-        return self._with_priors(fit, -2.0 * fit.approximation.log_evidence, -2.0 * slope)
-
-    def fit(self, variables):
-        """Return the approximate posterior at the outer variables."""
-        square = None if self._rows is None else self._rows.square
-        return self.task.fit(self.task.point(variables), self.last, square)
-
-    def _with_priors(self, fit, value, slope):
-        task, point = self.task, fit.point
-        first = int(task.learns_signal)
-        if task.theta_prior is not None:
-            penalty, by_theta = task.theta_prior(point.theta)
-            value += penalty
-            slope[first : first + len(point.theta)] += by_theta
-        if task.signal_prior is not None and first:
-            behind, here, ahead = task.signal_prior.penalty(
-                1.0, point.signal_var * task.unit**2 * np.exp(_DIFFERENCE)
-            )
-            value, slope[0] = value + here, slope[0] + (ahead - behind) / (_DIFFERENCE[2] - _DIFFERENCE[0])
-        return Evaluation(value, slope)
-
-
-class _KernelOnRows:
-    """The matrix of a kernel on the rows of a task at one theta after another, and contractions there."""
-
-    def __init__(self, task):
-        self._task, self._values = task, None
-
-    @cached_property
-    def _kernel(self):
-        return attach(self._task.kernel, self._task.data.X)
-
-    def square(self, theta):
-        """Return a fresh K at theta."""
-        self._values = self._kernel.at(theta)
-        return self._values.K.matrix(len(self._task))
-
-    def contract(self, G):
-        """Return sum_ij G_ij dK_ij/dtheta, G symmetric, at the theta that `square` was last called with."""
-        return self._values.contract(Pairs.of_triangle(G))
-
-
-# Logs at which a prior is looked at for its slope.
-_DIFFERENCE = np.array([-1e-6, 0.0, 1e-6])
-
-
-def approximate_evidence(task, theta, eval_gradient):
-    """Return the approximate log evidence at logs in the user's units and, on request, its gradient."""
-    fit = task.fit(task.point(theta - task.log_units))
-    value = fit.approximation.log_evidence - task.log_unit
-    return (value, gradient(task, fit)) if eval_gradient else value
-
-
-def gradient(task, fit, contract_square=None):
-    """Return the derivatives of the log evidence by the outer variables.
-
-    `contract_square`, if given, contracts weights of the kernel matrix in the place of the kernel itself.
-    """
-    sensitivity = fit.approximation.sensitivity()
-    by_signal = [sensitivity.by_log_scale] if task.learns_signal else []
-    return np.concatenate(
-        [
-            by_signal,
-            _by_theta(task, fit, sensitivity, contract_square),
-            fit.approximation.likelihood_gradient(),
-        ]
-    )
-
-
-def _by_theta(task, fit, sensitivity, contract_square):
-    if not len(fit.point.theta):
-        return np.empty(0)
-    if fit.factor is None and contract_square is not None:
-        return contract_square(sensitivity.weights)
-    kernel = task.kernel_at(fit.point.theta)
-    if fit.factor is None:
-        return contract(kernel, sensitivity.weights, task.data.X)
-    return contract_factor(kernel, sensitivity.weights, task.data.X, fit.factor)
 
 
 def learn_latent(task, *, optimizer=None, n_restarts=0, random_state=None, report=None):
@@ -202,28 +88,122 @@ def learn_latent(task, *, optimizer=None, n_restarts=0, random_state=None, repor
 
 def _descend(task, start, report):
     """Return where exploring few rows leads, settled on all of them."""
-    ends, n_before, n_evaluations = None, None, 0
+    found, task = None, replace(task, is_rough=True)
     for rows in _levels(task):
         level = task if len(rows) == len(task) else task.subset(rows)
         if not level.has_all_classes:
             continue
-        objective = LatentObjective(level)
-        explorer = Explorer(objective, *task.bounds.T, _at_level(report, len(rows)))
-        with threads_for(len(rows)):
-            ends = _found(explorer, ends, start, len(rows), n_before)
-            if level is task:
-                end = explorer.go_on(ends[0], tolerance=_tolerance(task))
-        n_before, n_evaluations = len(rows), n_evaluations + objective.n_calls
-    return _ended(objective, end.x, end.value, n_evaluations)
+        if len(rows) == len(task) // 2 and found is not None:
+            found = found.before_half(task)
+            if found.vain is None:
+                continue
+        is_rough = len(rows) >= (len(task) // 4 if _has_half(task) else _FEWEST_OF_HALF)
+        tolerance = _ROUGH_TOLERANCE if is_rough else _COARSE_TOLERANCE
+        found = _found(level, rows, found, start, tolerance, report)
+    return _settled(task, found, report)
 
 
-def _found(explorer, coarser, start, n_rows, n_before):
-    """Return the best ends of a level: by exploring, or from those of a coarser level."""
-    if coarser is None:
-        return explorer.explore([start], _COARSE_TOLERANCE)
-    task, sight = explorer.objective.task, _IN_SIGHT_OF_FEW if n_before < _FEW else _IN_SIGHT
-    starts = [(_in_sight(end.x, start, sight, task), end.curvature * (n_rows / n_before)) for end in coarser]
-    return explorer.compare(starts, _COARSE_TOLERANCE)
+@dataclass(frozen=True)
+class _Found:
+    """What a level found.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        Its rows.
+    ends : list of Descent
+        The best ends.
+    explorer : Explorer
+        How they were found.
+    n_before : int
+        Evaluations on fewer rows.
+    vain : Point or None
+        Where a factor of small rank does not stand for K of all rows, if that is known.
+    is_seen : bool
+        Whether the curvature comes from differences of gradients.
+    """
+
+    rows: np.ndarray
+    ends: list
+    explorer: Explorer
+    n_before: int
+    vain: object = None
+    is_seen: bool = False
+
+    @property
+    def fit(self):
+        return self.explorer.objective.last
+
+    @property
+    def n_evaluations(self):
+        return self.n_before + self.explorer.objective.n_calls
+
+    def before_half(self, task):
+        """Return what half of all rows are to be told, where steps on them cost far less than those on all.
+
+        That is so where the matrix itself is factorised: the fewer steps on all rows, the better.
+        """
+        best, *others = self.ends
+        point = task.point(best.x)
+        with threads_for(len(self.rows)):
+            if not task.is_of_matrix(point):
+                best = self.explorer.go_on(best, tolerance=_COARSE_TOLERANCE)
+                return replace(self, ends=[best, *others])
+            seen = self.explorer.see_curvature(best)
+        return replace(self, ends=[seen, *others], vain=point, is_seen=seen is not best)
+
+
+def _found(level, rows, coarser, start, tolerance, report):
+    """Return what a level finds: by exploring, or from the ends of a coarser level."""
+    begin = None if coarser is None else level.start_from_fewer(coarser.fit, coarser.rows, rows, coarser.vain)
+    explorer = Explorer(LatentObjective(level, begin), *level.bounds.T, _at_level(report, len(rows)))
+    with threads_for(len(rows)):
+        if coarser is None:
+            return _Found(rows, explorer.explore([start], _COARSE_TOLERANCE), explorer, 0)
+        growth = len(rows) / len(coarser.rows)
+        places = [_in_sight(end.x, start, _sight(coarser), level) for end in coarser.ends]
+        starts = [
+            (x, _curvature_at(explorer.objective, x, end, growth))
+            for x, end in zip(places, coarser.ends, strict=True)
+        ]
+        ends = explorer.compare(starts, tolerance)
+    return _Found(rows, ends, explorer, coarser.n_evaluations, coarser.vain, coarser.is_seen)
+
+
+def _settled(task, found, report):
+    """Return what is learned where a descent on all rows ended, after the last steps of full precision."""
+    objective = LatentObjective(replace(task, is_rough=False), found.fit)
+    explorer = Explorer(objective, *task.bounds.T, _at_level(report, len(task)))
+    with threads_for(len(task)):
+        end = _refined(explorer, found)
+        return _ended(objective, end.x, found.n_evaluations)
+
+
+def _refined(explorer, found):
+    """Return where the last steps lead: from rough values, where rows are many, or from exact ones."""
+    end, off_by = found.ends[0], 0.0 if found.fit is None else found.fit.off_by
+    if len(found.rows) < _MANY:
+        return explorer.descend(end.x, curvature=end.curvature, tolerance=_TOLERANCE)
+    settings = {"tolerance": _TOLERANCE_OF_MANY, "enough": _ENOUGH if found.is_seen else None}
+    if off_by > _DISTURBING:
+        return explorer.descend(end.x, curvature=end.curvature, **settings)
+    return explorer.go_on(end, **settings | {"tolerance": max(_TOLERANCE_OF_MANY, off_by)})
+
+
+def _sight(coarser):
+    return _IN_SIGHT_OF_FEW if len(coarser.rows) < _FEW else _IN_SIGHT
+
+
+def _curvature_at(objective, x, end, growth):
+    """Return the curvature of a coarser level's end, for a start with variables brought back from there.
+
+    These have a curvature of their own: what depends on a length that is too large falls like its -2nd power.
+    """
+    back, curvature = x != end.x, end.curvature * growth
+    if back.any():
+        curvature[back, :] = curvature[:, back] = 0.0
+        curvature[back, back] = np.maximum(2.0 * np.abs(objective(x).gradient[back]), _FLATTEST)
+    return curvature
 
 
 def _in_sight(x, start, sight, task):
@@ -236,19 +216,22 @@ def _in_sight(x, start, sight, task):
     return np.where(gone & (is_of_kernel | (way < 0)), start + np.sign(way) * sight, x)
 
 
-def _tolerance(task):
-    return _TOLERANCE if len(task) < _MANY else _TOLERANCE_OF_MANY
-
-
 def _levels(task):
     """Return row indices of each level, nested; all rows alone where the kernel has nothing to learn."""
     sizes = [len(task)]
     if task.is_precomputed or not task.kernel.n_dims:
         return [np.arange(len(task))]
+    if _has_half(task):
+        sizes += [len(task) // 2, len(task) // 4]
     while _FRACTION * sizes[-1] >= _coarsest(task):
         sizes.append(int(_FRACTION * sizes[-1]))
     order = task.data.shuffled(make_gram(task.kernel))
     return [np.sort(order[:size]) for size in reversed(sizes)]
+
+
+def _has_half(task):
+    """Return whether half of all rows may be a level, between a quarter and all of them."""
+    return task.n_classes is not None and len(task) // 2 >= _FEWEST_OF_HALF
 
 
 def _coarsest(task):
@@ -265,12 +248,14 @@ def _optimise(task, start, optimizer):
         at = objective(np.asarray(variables, dtype=np.float64))
         return (0.5 * at.value, 0.5 * at.gradient) if eval_gradient else 0.5 * at.value
 
-    x, value = optimizer(obj_func, start, bounds=task.bounds)
-    return _ended(objective, np.asarray(x, dtype=np.float64), 2.0 * float(value), objective.n_calls)
+    with threads_for(len(task)):
+        x, _ = optimizer(obj_func, start, bounds=task.bounds)
+        return _ended(objective, np.asarray(x, dtype=np.float64))
 
 
-def _ended(objective, x, value, n_evaluations):
-    return LatentLearned(x, value, objective.fit(x), n_evaluations)
+def _ended(objective, x, n_before=0):
+    value, fit = objective(x).value, objective.fit(x)
+    return LatentLearned(x, value, fit, n_before + objective.n_calls)
 
 
 def _at_level(report, n_rows):

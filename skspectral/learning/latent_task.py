@@ -1,5 +1,6 @@
 """What learning is about where the likelihood is not a normal one: kernel, signal variance and likelihood."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -7,7 +8,8 @@ import numpy as np
 
 from ..decomposition.data import Data
 from ..decomposition.plan import Plan, Route
-from ..inference.approximate import laplace
+from ..inference.approximate import laplace, mode_of
+from ..inference.modes import FOUND, Mode
 from ..inference.observations import observe
 from ..inference.variances import VariancePrior
 from ..kernels.gram import make_gram
@@ -15,13 +17,19 @@ from ..likelihoods.protocol import Likelihood
 from ..linalg.curved import DensePrior, FactorPrior
 from ..linalg.factors import Factor, pivoted_cholesky
 from ..support.exceptions import LowRankWarning, warn_user
-from ..support.threads import threads_for
 
 __all__ = ["LatentFit", "LatentTask", "Point", "warn_of_cost"]
 
 # A factor stands in for K where what it misses, times the largest curvature, has this trace: the log
 # evidence is then off by about half of that.
 _TAU_SHARE = 1e-3
+# What single precision is off by in -2 log evidence, beside the sum of all curvatures times prior variances;
+# sum up to which that is little beside a step on the way, and rows from which it pays.
+_OFF_BY, _TAME, _MANY = 1e-7, 8e4, 200
+# Twice what another step towards a mode would add, relatively, at which it is found well enough for learning.
+_FOUND_ROUGHLY = 1e-10
+# Distance of two kernels, in log units, of which neither has a factor of small rank if the other has none.
+_BESIDE = 0.5
 # Share of n up to which the rank of a factor pays.
 _LARGEST_SHARE = 0.3
 
@@ -44,14 +52,40 @@ class Point:
     theta: np.ndarray
     likelihood: Likelihood
 
+    def is_beside(self, other):
+        """Return whether the kernel is about that of another point, None for no point."""
+        if other is None:
+            return False
+        ways = np.append(self.theta - other.theta, np.log(self.signal_var / other.signal_var))
+        return bool(np.abs(ways).max() < _BESIDE)
+
 
 @dataclass(frozen=True)
 class LatentFit:
-    """An approximate posterior at one point, with the factor that stood for K (None for K itself)."""
+    """An approximate posterior at one point.
+
+    Attributes
+    ----------
+    point : Point
+        The point.
+    approximation : Approximation or Mode
+        The posterior; a mode alone where it is no more than a start.
+    factor : Factor or None
+        The factor that stood for K, None for K itself.
+    vain : Point or None
+        Where a factor was last looked for in vain: it need not be looked for again beside it.
+    """
 
     point: Point
     approximation: object
     factor: Factor | None
+    vain: Point | None = None
+
+    @property
+    def off_by(self):
+        """About how much rounding there is in -2 log evidence, beside double precision."""
+        prior = self.approximation.prior
+        return _OFF_BY * float(prior.diagonal @ self.approximation.curved.W) if prior.is_single else 0.0
 
 
 @dataclass(frozen=True)
@@ -89,6 +123,8 @@ class LatentTask:
         Whether constants are integrated out of the evidence.
     unit : float
         Of latent values and targets, in units of the user, in which the prior of the signal variance is.
+    is_rough : bool
+        Whether modes and matrices need only be as exact as steps of learning need them.
     """
 
     data: Data
@@ -104,6 +140,7 @@ class LatentTask:
     max_iter: int = 100
     integrated: bool = True
     unit: float = 1.0
+    is_rough: bool = False
 
     def __len__(self):
         return len(self.data)
@@ -184,7 +221,7 @@ class LatentTask:
         `square`, if given, makes the kernel matrix of the rows at theta in the place of the kernel itself.
         """
         observations = self.observations(point.likelihood)
-        prior, factor = self._prior(point, observations, start, square)
+        prior, factor, vain = self._prior(point, observations, start, square)
         approximation = self.approximate(
             prior,
             observations,
@@ -192,19 +229,59 @@ class LatentTask:
             integrated=self.integrated,
             start=None if start is None else start.approximation,
             max_iter=self.max_iter,
+            found=_FOUND_ROUGHLY if self.is_rough else FOUND,
         )
-        return LatentFit(point, approximation, factor)
+        return LatentFit(point, approximation, factor, vain)
+
+    def start_from_fewer(self, fit, few, rows, vain=None):
+        """Return a start from the fit to a few of the rows: their duals, and 0 for the others; None if none.
+
+        Where log p is not concave, the mode that few rows have may not be the one of all. `vain` is where a
+        factor is known not to stand for K.
+        """
+        if fit is None or not self.likelihood.is_log_concave:
+            return None
+        mode = mode_of(fit.approximation)
+        A = np.zeros((len(rows), mode.A.shape[1]))
+        A[np.searchsorted(rows, few)] = mode.A
+        return LatentFit(fit.point, Mode(A, np.zeros_like(A), mode.constants, -np.inf), None, vain)
+
+    @property
+    def may_be_single(self):
+        """Whether single precision may be enough, and pays: of one latent function with K itself.
+
+        Softmax, curvatures that may be negative, and bounds whose points of contact are found in many rounds
+        need all digits.
+        """
+        is_plain = self.likelihood.is_log_concave and not self.likelihood.is_joint
+        return self.is_rough and is_plain and self.approximate is laplace and len(self) >= _MANY
+
+    def largest_trace(self, point, start):
+        """Return up to which trace of the kernel single precision is enough for a point near another fit."""
+        largest = _largest_curvature(self.observations(point.likelihood), start)
+        return _TAME / (point.signal_var * largest)
+
+    def is_of_matrix(self, point):
+        """Return whether steps of learning at a point factorise the matrix itself, in single precision."""
+        if not self.may_be_single:
+            return False
+        trace = self.kernel_at(point.theta).diag(self.data.X).sum()
+        if trace > self.largest_trace(point, None):
+            return False
+        return self._factor(point, self.observations(point.likelihood), None) is None
 
     def threads(self, observations):
-        """Return a context in which BLAS uses as many threads as pay."""
-        return threads_for(len(self))
+        """Return a context in which BLAS uses as many threads as pay: those of the descent around it."""
+        return nullcontext()
 
     def _prior(self, point, observations, start, square):
-        """Return the prior of the latent function and, where one stands for K, its factor."""
-        factor = self._factor(point, observations, start)
+        """Return the prior, the factor that stands for K, and where one was last looked for in vain."""
+        vain = None if start is None else start.vain
+        factor = None if point.is_beside(vain) else self._factor(point, observations, start)
         if factor is None:
-            return DensePrior((square or self._square)(point.theta), point.signal_var), None
-        return FactorPrior(factor.Phi, point.signal_var, factor.L), factor
+            K = (square or self._square)(point.theta)
+            return DensePrior(K, point.signal_var), None, vain if point.is_beside(vain) else point
+        return FactorPrior(factor.Phi, point.signal_var, factor.L), factor, None
 
     def _square(self, theta):
         return make_gram(self.kernel_at(theta)).square(self.data.X)
@@ -220,12 +297,17 @@ class LatentTask:
             if route is Route.AFFORDABLE:
                 warn_of_cost(n, self.plan.factor_rank(n))
             return pivoted_cholesky(gram, self.data.X, rank=self.plan.factor_rank(n))
-        F = observations.starting_constants()[None, :] if start is None else start.approximation.mode.F
-        tau = _TAU_SHARE / (point.signal_var * observations.largest_step_curvature(F))
+        tau = _TAU_SHARE / (point.signal_var * _largest_curvature(observations, start))
         by_force = self.plan.forces_factors
         rank = n if by_force else max(1, int(_LARGEST_SHARE * n))
         factor = pivoted_cholesky(gram, self.data.X, tau=tau, rank=rank, unless_hopeless=not by_force)
         return factor if by_force or factor.tau <= tau else None
+
+
+def _largest_curvature(observations, start):
+    """Return the largest curvature of a row at the mode of another fit, or where a fit starts."""
+    F = observations.starting_constants()[None, :] if start is None else mode_of(start.approximation).F
+    return observations.largest_step_curvature(F)
 
 
 def warn_of_cost(n, rank):

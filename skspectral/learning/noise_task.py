@@ -138,6 +138,12 @@ class NoiseTask(LatentTask):
     Targets are in a unit of their own, `unit` in those of the user; weights are relative precisions.
     """
 
+    may_be_single = False
+
+    def start_from_fewer(self, fit, few, rows, vain=None):
+        """Return no start."""
+        return None
+
     @property
     def log_unit(self):
         """What the log evidence of targets in the user's unit is less by: a density of n - q numbers."""

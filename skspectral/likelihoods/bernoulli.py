@@ -61,9 +61,9 @@ class Bernoulli(Likelihood):
 
     def derivatives(self, y, f):
         """Return the derivatives of log p by f."""
-        q, f = np.broadcast_arrays(_sign(y), np.asarray(f, dtype=np.float64))
+        q = _sign(y)
         slopes = _logistic_slopes if self.link == "logistic" else _probit_slopes
-        first, second, third = slopes(q * f)
+        first, second, third = slopes(q * np.asarray(f, dtype=np.float64))
         return Derivatives(q * first, second, q * third)
 
     def check_targets(self, y):
@@ -153,8 +153,9 @@ def _step(y, share_of_0):
 
 def _logistic_slopes(z):
     """Return the derivatives of log(1/(1 + exp(-z))): no difference of numbers near 1."""
-    curvature = expit(z) * expit(-z)
-    return expit(-z), -curvature, curvature * np.tanh(0.5 * z)
+    first = expit(-z)
+    curvature = expit(z) * first
+    return first, -curvature, curvature * np.tanh(0.5 * z)
 
 
 def _probit_slopes(z):

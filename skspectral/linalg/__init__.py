@@ -16,6 +16,7 @@ resolvent       `Resolvent`: (K + gI)^-1 at a single g
 factors         low-rank factors by pivots or given landmarks
 greedy          low-rank factors by what explains the targets
 factor_terms    the evidence and its derivatives from a factor
+sensitivity     `Sensitivity`: the derivative of a number by K
 curved          K beside the curvature of a likelihood: (W^-1 + K)^-1, from K or from a factor
 softmax_curved  the same where the classes of a softmax are coupled
 constants       unpenalised constants beside them

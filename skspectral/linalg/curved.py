@@ -19,40 +19,19 @@ sensitivity(l, r)   dL/dK = (l r' + r l')/2 - R/2, ready for contraction, and tr
 Curvatures may be 0, and negative where log p is not concave, as long as K^-1 + W is positive definite.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtri, dtrtrs
+from scipy.linalg.lapack import dpotrf, dpotri, dtrtri, dtrtrs, spotrf, spotri, strtrs
 
 from ..support.exceptions import IndefiniteKernelError
+from .sensitivity import Sensitivity, TriangularSensitivity, add_products, dense_sensitivity, upper_between
 
-__all__ = ["DensePrior", "FactorPrior", "Sensitivity", "lower_cholesky"]
+__all__ = ["DensePrior", "FactorPrior", "lower_cholesky"]
 
 # Below this product of curvature and prior variance, 1 - (1 + W V)^-1 leaves fewer than half of the digits.
 _SMALLEST_SHARE = 1e-8
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    """Derivative of a number L by the kernel matrix.
-
-    Attributes
-    ----------
-    weights : ndarray of shape (n, n) or pair of ndarray
-        G with dL = sum_ij G_ij dK_ij, K without the prior's scale; for a factor, the same by K(X, Z) and by
-        K(Z, Z), Z the landmarks.
-    by_log_scale : float
-        tr(G K): the derivative by the log of a factor of K.
-    by_diagonal : ndarray of shape (n,) or None
-        For a factor, derivatives by the variances k(x, x) of the rows, where L sees what the factor misses of
-        them. `by_log_scale` is then without its part.
-    """
-
-    weights: object
-    by_log_scale: float
-    by_diagonal: object = None
 
 
 class DensePrior:
@@ -61,7 +40,8 @@ class DensePrior:
     Parameters
     ----------
     K : ndarray of shape (n, n)
-        Kernel matrix; overwritten by scale K.
+        Kernel matrix; overwritten by scale K. Of float32, factorisations have single precision and cost half;
+        the sum of all K_ii W_i should then be below 1e4.
     scale : float, default=1
         Its factor.
     """
@@ -75,11 +55,16 @@ class DensePrior:
     @property
     def diagonal(self):
         """Prior variances at the rows, (n,)."""
-        return np.diag(self.K)
+        return self.K.diagonal()
+
+    @property
+    def is_single(self):
+        """Whether K has single precision."""
+        return self.K.dtype == np.float32
 
     def times(self, V):
         """Return scale K V."""
-        return self.K @ V
+        return self.K @ V.astype(self.K.dtype, copy=False)
 
     def coefficients(self, A):
         """Return what kernel values with the rows are multiplied by in the mean: scale A."""
@@ -102,6 +87,8 @@ class FactorPrior:
     L : ndarray of shape (r, r), default=None
         Cholesky factor of K among the landmarks that span the features, for sensitivities.
     """
+
+    is_single = False
 
     def __init__(self, Phi, scale=1.0, L=None):
         self.Phi, self.scale, self.L = np.sqrt(scale) * Phi, scale, L
@@ -170,41 +157,53 @@ class DenseCurved:
 
     def __init__(self, prior, W):
         self.prior, self.W = prior, W
-        self.sign, self.root = np.where(W < 0, -1.0, 1.0), np.sqrt(np.abs(W))
-        self.order = np.argsort(W < 0, kind="stable") if (W < 0).any() else slice(None)
+        negative = W < 0
+        self.sign, self.root = np.where(negative, -1.0, 1.0), np.sqrt(np.abs(W))
+        self.order = np.argsort(negative, kind="stable") if negative.any() else slice(None)
         self.signs = self.sign[self.order]
-        self.L = _signed_cholesky(self._bordered(), int((W >= 0).sum()))
+        self.L = _signed_cholesky(self._bordered(), int((~negative).sum()))
 
     def _bordered(self):
-        """Return S + w K w, rows of negative curvature last."""
+        """Return S + w K w, rows of negative curvature last; without these, its upper triangle."""
+        if isinstance(self.order, slice):
+            B = upper_between(self.prior.K, self.root)
+            B.flat[:: len(B) + 1] += 1.0
+            return B
         B = self.prior.K * self.root
         B *= self.root[:, None]
         B.flat[:: len(B) + 1] += self.sign
-        return B if isinstance(self.order, slice) else B[np.ix_(self.order, self.order)]
+        return B[np.ix_(self.order, self.order)]
 
     @property
     def log_det(self):
         """log|I + K W|."""
-        return 2.0 * np.log(np.diag(self.L)).sum()
+        return 2.0 * np.log(self.L.diagonal(), dtype=np.float64).sum()
+
+    @cached_property
+    def _lower_inverse(self):
+        """The lower triangle of (I + w K w)^-1, without negative curvatures; zeros above, as L has."""
+        return (spotri if self.prior.is_single else dpotri)(self.L, lower=True)[0]
 
     @cached_property
     def inverse(self):
         """(S + w K w)^-1."""
         if isinstance(self.order, slice):
-            half, _ = dpotri(self.L, lower=True)  # zeros above the diagonal, as L has
+            half = self._lower_inverse.copy(order="K")
             half.flat[:: len(half) + 1] *= 0.5
             return half + half.T
         L_inv, _ = dtrtri(self.L, lower=True)
         inverse, back = (L_inv.T * self.signs) @ L_inv, np.argsort(self.order)
         return inverse[np.ix_(back, back)]
 
+    @property
+    def _diagonal_of_inverse(self):
+        return (self._lower_inverse if isinstance(self.order, slice) else self.inverse).diagonal()
+
     def times(self, V):
         """Return R V, (n, m)."""
         X = self.root[:, None] * V
-        if "inverse" in vars(self):
-            return self.root[:, None] * (self.inverse @ X)
         if isinstance(self.order, slice):
-            return self.root[:, None] * dpotrs(self.L, X, lower=True)[0]
+            return self.root[:, None] * _solve(self.L, _solve(self.L, X), trans="T")
         half = self.signs[:, None] * _solve(self.L, X[self.order])
         X[self.order] = _solve(self.L, half, trans="T")
         return self.root[:, None] * X
@@ -213,7 +212,7 @@ class DenseCurved:
         """Return diag(K - K R K): (S_i - [(S + w K w)^-1]_ii)/|W_i|, from K itself where W_i is about 0."""
         flat = np.abs(self.W) * self.prior.diagonal < _SMALLEST_SHARE
         v = np.empty_like(self.W)
-        v[~flat] = ((self.sign - np.diag(self.inverse)) / np.abs(np.where(flat, 1.0, self.W)))[~flat]
+        v[~flat] = ((self.sign - self._diagonal_of_inverse) / np.abs(np.where(flat, 1.0, self.W)))[~flat]
         v[flat] = self.prior.diagonal[flat] - self._explained(self.prior.K[flat])
         return np.maximum(v, 0.0)
 
@@ -239,8 +238,13 @@ class DenseCurved:
         return R
 
     def sensitivity(self, left, right):
-        """Return the `Sensitivity` of G = (l r' + r l')/2 - R/2."""
-        return dense_sensitivity(self.prior, left, right, self.matrix())
+        """Return the `Sensitivity` of G = (l r' + r l')/2 - R/2; tr(R K) = n - tr(S (S + w K w)^-1)."""
+        if not isinstance(self.order, slice):
+            return dense_sensitivity(self.prior, left, right, self.matrix())
+        fit, trace = np.vdot(left, self.prior.times(right)), (1.0 - self._diagonal_of_inverse).sum()
+        G = upper_between(self._lower_inverse.T, self.root, -0.5 * self.prior.scale)
+        add_products(G, left, right, 0.5 * self.prior.scale)
+        return TriangularSensitivity(G, float(fit - 0.5 * trace))
 
 
 class FactorCurved:
@@ -311,15 +315,6 @@ class FactorCurved:
         return self._W_times(_solve(self.L, self.half, trans="T").T)
 
 
-def dense_sensitivity(prior, left, right, R):
-    """Return the `Sensitivity` of G = (l r' + r l')/2 - R/2; R is overwritten."""
-    G = np.hstack([left, right]) @ np.hstack([right, left]).T
-    G -= R
-    by_log_scale = 0.5 * float(np.vdot(G, prior.K))
-    G *= 0.5 * prior.scale
-    return Sensitivity(G, by_log_scale)
-
-
 def lower_cholesky(B):
     """Return the lower Cholesky factor; say by the usual error that there is none."""
     try:
@@ -329,9 +324,13 @@ def lower_cholesky(B):
 
 
 def _signed_cholesky(B, n_positive):
-    """Return L with L S L' = B, S = 1 for the first rows and -1 for the others; B is overwritten."""
+    """Return L with L S L' = B, S = 1 for the first rows and -1 for the others; B is overwritten.
+
+    Where there are no others, the upper triangle of B is enough.
+    """
     if n_positive == len(B):
-        L, info = dpotrf(B.T, lower=True, clean=True, overwrite_a=True)
+        potrf = spotrf if B.dtype == np.float32 else dpotrf
+        L, info = potrf(B.T, lower=True, clean=True, overwrite_a=True)
         if info:
             raise IndefiniteKernelError(np.nan, 0.0)
         return L
@@ -345,7 +344,8 @@ def _signed_cholesky(B, n_positive):
 
 def _solve(L, X, trans="N"):
     """Return L^-1 X or L^-T X; LAPACK itself, whose callers are many and small."""
-    return dtrtrs(L, X, lower=True, trans=trans == "T")[0] if L.size and X.size else np.zeros_like(X)
+    trtrs = strtrs if L.dtype == np.float32 else dtrtrs
+    return trtrs(L, X, lower=True, trans=trans == "T")[0] if L.size and X.size else np.zeros_like(X)
 
 
 def _times_inverse(X, L):

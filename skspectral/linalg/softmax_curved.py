@@ -11,7 +11,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..support.exceptions import IndefiniteKernelError
-from .curved import DensePrior, Sensitivity, dense_sensitivity, lower_cholesky
+from .curved import DensePrior, lower_cholesky
+from .sensitivity import Sensitivity, dense_sensitivity
 
 __all__ = ["AlikeClasses", "contrasts", "softmax_curved"]
 

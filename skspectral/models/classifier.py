@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from ..inference.approximate import bound, evidence_bracket, laplace, variational
+from ..inference.approximate import WithLargestCurvature, bound, evidence_bracket, laplace, variational
 from ..likelihoods import Bernoulli, Categorical
 from ..support.atomic import all_or_nothing
 from ..support.types import FloatArray, Method, Objects, RandomState
@@ -212,8 +212,7 @@ class SpectralGPClassifier(ClassifierMixin, LatentProcess):
         )
         fit, n_evaluations = self._learned(task)
         approximation = fit.approximation
-        curved = approximation.observations.bounded_curved(approximation.prior)
-        fitted = LatentFitted(task, fit, approximation.with_curvature(curved), columns)
+        fitted = LatentFitted(task, fit, WithLargestCurvature(approximation), columns)
         return self._adopt(
             {
                 **self._latent_attributes(fitted, n_evaluations),

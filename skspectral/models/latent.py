@@ -20,7 +20,8 @@ from ..kernels.columns import resolve_columns
 from ..kernels.gram import make_gram
 from ..kernels.parts import default_kernel, parameter_names, split_kernel
 from ..learning.descent import lbfgs
-from ..learning.latent import approximate_evidence, learn_latent
+from ..learning.latent import learn_latent
+from ..learning.latent_objective import approximate_evidence
 from ..learning.latent_task import LatentTask
 from ..learning.priors import read_priors
 from ..support.memory import check_memory
