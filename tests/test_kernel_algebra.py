@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -123,6 +124,28 @@ def test_an_attached_kernel_is_the_kernel_at_every_theta(kernel, inputs, rng):
     assert np.allclose(values.K.matrix(len(X)), there(X), rtol=1e-12, atol=1e-12)  # it is left alone
 
 
+@pytest.mark.parametrize("alpha", [0.3, 9.0, 11.0, 1e5])
+def test_an_attached_rational_quadratic_kernel_at_any_alpha(alpha, inputs, rng):
+    X, _ = inputs
+    kernel, G = RationalQuadratic(0.8, alpha), np.triu(rng.normal(size=(17, 17)))
+    values = attach(kernel, X).at(kernel.theta)
+    D = 0.5 * cdist(X, X, "sqeuclidean") / 0.8**2
+    power = np.exp(-alpha * np.log1p(D / alpha))
+    assert np.allclose(values.K.matrix(17), power, rtol=1e-13, atol=1e-15)
+    GK, share = (G + np.triu(G, 1).T) * power, D / (1.0 + D / alpha)
+    expected = np.sum(GK * (share - alpha * np.log1p(D / alpha))), 2.0 * np.sum(GK * share)
+    assert np.allclose(values.contract(Pairs.of_triangle(G)), expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [RBF(1e-3), RationalQuadratic(1e-3, 1e5), ExpSineSquared(1e-3)], ids=str)
+def test_what_vanishes_in_an_attached_kernel_is_never_a_subnormal_number(kernel, inputs, rng):
+    """Which are ten times as slow as others."""
+    X, _ = inputs
+    K = attach(kernel, X).at(kernel.theta).K
+    assert (np.abs(K.off) >= np.finfo(np.float64).tiny).all()
+    assert np.allclose(K.matrix(17), kernel(X), rtol=1e-6, atol=1e-200)
+
+
 @pytest.mark.parametrize("lengths", [1.0, [1.0, 2.0, 0.5]], ids=["one length", "three"])
 @pytest.mark.parametrize("size", [1e-150, 1.0, 1e150])
 def test_an_attached_kernel_takes_inputs_of_any_size(lengths, size, inputs, rng):
@@ -170,3 +193,12 @@ def test_pairs_of_a_transpose_of_a_transpose_are_read_without_a_copy(monkeypatch
     G = rng.normal(size=(3, 3))
     Pairs.of_triangle(G.T.T)
     assert seen[0] is G
+
+
+@pytest.mark.parametrize("kernel", [RBF(1e-10), RationalQuadratic(1e-10, 1.0)], ids=str)
+def test_distances_whose_squares_are_beyond_all_numbers_are_far(kernel):
+    X = 1e150 * np.array([[0.0], [0.0], [1.0]])  # two rows are the same
+    K = attach(kernel, X).at(kernel.theta).K.matrix(3)
+    expected = np.eye(3)
+    expected[0, 1] = expected[1, 0] = 1.0
+    assert np.allclose(K, expected, atol=1e-100)

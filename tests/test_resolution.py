@@ -167,6 +167,19 @@ def test_the_slope_of_the_evidence_is_a_number_at_noise_ratios_of_any_size():
     assert large == pytest.approx(small, rel=1e-10)
 
 
+@pytest.mark.parametrize("n", [1, 64, 65, 131, 200])
+@pytest.mark.parametrize("n_mean", [0, 1])
+def test_the_resolvent_of_any_number_of_rows_is_an_inverse(n, n_mean, rng):
+    X, z = rng.normal(size=(n, 2)), rng.normal(size=n)
+    K, rows = reference.rbf(X), Rows.make(n, np.ones((n, 1)) if n_mean else None)
+    P = np.eye(n) - rows.Q @ rows.Q.T
+    expected = P @ np.linalg.inv(P @ K @ P + 0.1 * np.eye(n)) @ P
+    resolvent = Resolvent.from_gram(K, rows, 0.1)
+    assert np.allclose(resolvent.apply(P @ z), expected @ z, rtol=1e-8, atol=1e-10)
+    G = np.triu(resolvent.sensitivity(P @ z, 0.3))
+    assert np.allclose(G, np.triu(expected - 0.3 * np.outer(P @ z, P @ z)), rtol=1e-8, atol=1e-10)
+
+
 @pytest.mark.parametrize("multiple", [0.0, 1.0, 10.0, 100.0])
 def test_no_more_is_added_to_moments_than_rounding_took_away(multiple):
     jitter = 6 * np.finfo(np.float64).eps * 15.0

@@ -13,8 +13,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from skspectral import SpectralGPRegressor, Spectrum
 from skspectral.criteria import CRITERIA, profile
 from skspectral.inference.solution import solve, solve_fixed
-from skspectral.inference.tuned import criterion_curve, ratio_range
-from skspectral.inference.tuning import minimize_each
+from skspectral.inference.tuned import criterion_curve, look_for_ratio, ratio_range
+from skspectral.inference.tuning import _refine, minimize_each
 from skspectral.inference.variances import VarianceBounds
 
 NAMES = sorted(CRITERIA)
@@ -322,6 +322,29 @@ def test_every_criterion_keeps_to_the_box(name, bounds):
         assert inside(l, bounds.signal)
 
 
+@pytest.mark.parametrize("flat", [1e-7, 1e-3])
+@pytest.mark.parametrize("root", [0.02, 0.1, 0.23])
+def test_a_minimum_at_a_kink_of_the_slope_is_found_in_few_evaluations(flat, root):
+    """Steep on one side, nearly flat on the other, as at a bound of the noise variance."""
+
+    def objective(x, outputs):
+        steep = 100.0 * (1.0 - np.exp(root - x))
+        is_steep = steep < flat
+        return -x, np.where(is_steep, steep, flat), np.where(is_steep, 100.0 - steep, flat)
+
+    x, _, n_steps = _refine(objective, np.zeros(1, dtype=int), np.zeros(1), np.full(1, 0.25))
+    assert x[0] == pytest.approx(root, abs=1e-9)
+    assert n_steps <= 12
+
+
+def test_a_look_finds_the_best_point_of_a_grid():
+    rotated = rotated_problem(4)
+    for bounds in (VarianceBounds(), VarianceBounds((0.5, 2.0), (1e-5, 1e5))):
+        ratio = look_for_ratio(rotated, CRITERIA["evidence"], bounds)
+        tuned = solve(rotated, CRITERIA["evidence"], bounds)
+        assert np.abs(np.log(ratio / tuned.noise_ratio)).max() < 0.25
+
+
 def test_evaluations_are_counted():
     """A grid of 21 points, the point beyond it, and the refinement of the one bracket."""
     points = []
@@ -334,9 +357,9 @@ def test_evaluations_are_counted():
         return tuple(np.broadcast_to(v, shape) for v in (value, slope, np.full_like(value, 2.0)))
 
     found = minimize_each(objective, 1, -2.5, 2.5)
-    assert points[0] == 21
+    assert points[0] == 21 + 1
     assert found.n_evaluations[0] == sum(points)
-    assert len(points) <= 4  # Newton's first step ends at the root of a line, and the second stays
+    assert len(points) <= 3  # Newton's first step ends at the root of a line, and the second stays
     assert found.x[0] == pytest.approx(0.1234, abs=1e-9)
 
 

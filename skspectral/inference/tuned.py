@@ -10,13 +10,14 @@ import numpy as np
 
 from ..criteria import CRITERIA, profile, value_at
 from ..linalg.rotated import Rotated
-from .tuning import TuningResult, minimize_each
+from .tuning import TuningResult, look_at_each, minimize_each
 from .variances import VarianceBounds, VariancePrior, finite_ratio, resolvable_ratios
 
 __all__ = [
     "Tuned",
     "at_noise_ratio",
     "criterion_curve",
+    "look_for_ratio",
     "ratio_range",
     "search_range",
     "standardised",
@@ -181,6 +182,16 @@ def tune(rotated, criterion, bounds=None, *, shared=False, prior=None):
     if bounds.is_fixed:
         status[:] = "fixed"
     return _with_results(rotated, criterion, np.exp(x), noise_var, status, n_evaluations, prior)
+
+
+def look_for_ratio(rotated, criterion, bounds):
+    """Return about the noise ratios (m,) that `tune` finds, for outputs that all vary."""
+    if bounds.allow_no_noise(rotated.counts.n_rows, rotated.scale) or bounds.signal[1] == 0:
+        return tune(rotated, criterion, bounds).noise_ratio
+    x_min, x_max, is_limit = search_range(rotated, bounds)
+    objective = _objective(rotated, criterion, None if bounds.is_free else bounds.box(rotated.scale), None)
+    upper = np.inf if is_limit[1] else x_max
+    return np.exp(look_at_each(objective, rotated.n_outputs, x_min, x_max, upper=upper))
 
 
 def at_noise_ratio(rotated, criterion, noise_ratio):

@@ -17,12 +17,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Minima", "TuningResult", "minimize_each", "zoom"]
+__all__ = ["Minima", "TuningResult", "look_at_each", "minimize_each", "zoom"]
 
 _GRID_STEP = 0.25
 _SUBDIVISIONS = 8
 _X_TOLERANCE = 1e-10
 _MAX_REFINEMENTS = 80
+# Share of the way to the other end of a bracket that leads back across a kink.
+_LITTLE_BACK = 0.05
 # Brackets refined together; bounds the memory of evaluations at points of each output's own.
 _BATCH = 256
 # Points of each look that zooms in: a factor of 4.
@@ -85,11 +87,10 @@ def minimize_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, tie=0.0):
     tie : float, default=0
         Differences of f that are rounding. Limits, being simpler, win ties, the upper one first.
     """
-    everyone = np.arange(n_outputs)
-    n_grid = int(np.ceil((x_max - x_min) / _GRID_STEP)) + 1
-    grid = np.linspace(x_min, x_max, n_grid)
-    f, f1, f2 = objective(grid[:, None], everyone)
-    outputs, a, b = _brackets(objective, grid, f1, f2)
+    grid = _grid(x_min, x_max)
+    f, f1, f2 = objective(np.append(grid, upper)[:, None], np.arange(n_outputs))
+    f_upper = f[-1]
+    outputs, a, b = _brackets(objective, grid, f1[:-1], f2[:-1])
     x_inner, f_inner, n_steps = _refine_in_batches(objective, outputs, a, b)
 
     x, best, place = (
@@ -102,11 +103,20 @@ def minimize_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, tie=0.0):
         j = outputs[i]
         if f_inner[i] < best[j] - tie:
             x[j], best[j], place[j] = x_inner[i], f_inner[i], "interior"
-    f_upper = objective(np.array([[upper]]), everyone)[0][0]
     wins = f_upper <= best + tie
     x[wins], best[wins], place[wins] = upper, f_upper[wins], "upper"
-    n_evaluations = n_grid + 1 + np.bincount(outputs, weights=n_steps, minlength=n_outputs)
+    n_evaluations = len(grid) + 1 + np.bincount(outputs, weights=n_steps, minlength=n_outputs)
     return Minima(x, best, place, n_evaluations.astype(int), f1[0])
+
+
+def look_at_each(objective, n_outputs, x_min, x_max, *, upper=np.inf):
+    """Return the best point of the grid for each output, or `upper`: a rough `minimize_each`."""
+    points = np.append(_grid(x_min, x_max), upper)
+    return points[objective(points[:, None], np.arange(n_outputs))[0].argmin(axis=0)]
+
+
+def _grid(x_min, x_max):
+    return np.linspace(x_min, x_max, int(np.ceil((x_max - x_min) / _GRID_STEP)) + 1)
 
 
 def _brackets(objective, grid, f1, f2):
@@ -141,16 +151,21 @@ def _refine_in_batches(objective, outputs, a, b):
 
 
 def _refine(objective, outputs, a, b):
-    """Return the roots of f' in the brackets [a, b] by Newton's method, bisecting where it leaves them."""
-    x, n_steps = 0.5 * (a + b), 0
+    """Return the roots of f' in the brackets [a, b] by Newton's method, bisecting where it leaves them.
+
+    A step that leaves a bracket right after one that did not has crossed a kink of f', at a bound of a
+    variance, beyond which f' is flat: the root is close behind.
+    """
+    x, n_steps, back = 0.5 * (a + b), 0, np.full(len(a), 0.5)
     while n_steps < _MAX_REFINEMENTS:
         n_steps += 1
         f, f1, f2 = (values[0] for values in objective(x[None], outputs))
-        a, b = np.where(f1 < 0, x, a), np.where(f1 < 0, b, x)
+        a, b, other = np.where(f1 < 0, x, a), np.where(f1 < 0, b, x), np.where(f1 < 0, b, a)
         with np.errstate(divide="ignore", invalid="ignore"):
             newton = x - f1 / f2
         inside = (f2 > 0) & (newton >= a) & (newton <= b)
-        proposal = np.where(inside, newton, 0.5 * (a + b))
+        proposal = np.where(inside, newton, x + back * (other - x))
+        back = np.where(inside, _LITTLE_BACK, 0.5)
         if np.all(np.abs(proposal - x) <= _X_TOLERANCE):
             break
         x = proposal

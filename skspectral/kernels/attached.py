@@ -15,23 +15,29 @@ from itertools import compress, pairwise
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
 from sklearn.gaussian_process.kernels import (
+    RBF,
     ConstantKernel,
     DotProduct,
     Exponentiation,
     ExpSineSquared,
     Kernel,
     Product,
+    RationalQuadratic,
     Sum,
     WhiteKernel,
 )
 
 from .algebra import contract, evaluate
-from .stationary import radial, slope_by_alpha
+from .stationary import radial
 
 __all__ = ["Pairs", "attach"]
 
 # Half squared lengths beyond which the rounding of sums of W (a_i^2 + a_j^2 - 2 a_i a_j) would be seen.
 _CANCELLING = 5e4
+# Exponents below which exponentials are as good as 0, and slow where they are not numbers of full length.
+_VANISHING = -500.0
+# Largest alpha of a rational quadratic kernel up to which 1 + D/alpha, to that power, is as exact as K.
+_EXACT_POWER = 10.0
 
 
 @dataclass(frozen=True)
@@ -154,7 +160,7 @@ class _Inputs:
 def _attached(kernel, inputs):
     if hasattr(kernel, "_evaluate") or hasattr(kernel, "_contract"):
         return _Any(kernel, inputs)
-    if radial(kernel) is not None:
+    if radial(kernel) is not None and type(kernel) is not RationalQuadratic:
         return (_Scaled if np.size(kernel.length_scale) > 1 else _Isotropic)(kernel, inputs)
     return _KINDS.get(type(kernel), _Any)(kernel, inputs)
 
@@ -195,33 +201,70 @@ class _Values:
 class _Radial(_Leaf):
     """k(D), a function of the half squared distance in units of the length scale; 1 on the diagonal."""
 
+    def __init__(self, kernel, inputs):
+        super().__init__(kernel, inputs)
+        self.shape = radial(kernel)
+        self.is_gaussian = self.shape is radial(RBF())
+
     def at(self, theta):
         """Return the `_Values` at theta."""
         given = self.values(theta)
-        off = radial(self.kernel).value(self.distances(given), given.get("alpha"))
+        D = self.distances(given)
+        off = _exp(np.negative(D, out=D)) if self.is_gaussian else self.shape.value(D, None)
         return _Values(self, Pairs(off, 1.0), given)
 
     def slopes(self, G, K, given):
         """Return the derivatives by name."""
-        D, alpha = self.distances(given), given.get("alpha")
-        W = radial(self.kernel).weight(D, K.off, alpha) * G.off
-        slopes = {"length_scale": self.by_length(W, D, given)}
-        if alpha is not None and "alpha" not in self.fixed:
-            slopes["alpha"] = slope_by_alpha(D, K.off * G.off, alpha)
-        return slopes
+        D = self.distances(given)
+        W = self.shape.weight(D, K.off, None) * G.off
+        return {"length_scale": self.by_length(W, D, given)}
+
+
+def _exp(exponents):
+    """Return exponentials, in the memory of their exponents."""
+    np.maximum(exponents, _VANISHING, out=exponents)
+    return np.exp(exponents, out=exponents)
 
 
 class _Isotropic(_Radial):
     """With one length scale, from distances that are made once."""
 
+    def __init__(self, kernel, inputs):
+        super().__init__(kernel, inputs)
+        if "length_scale" in self.fixed:
+            self.fixed["length_scale"] = float(np.ravel(self.fixed["length_scale"])[0])
+
     def distances(self, given):
         """Return D."""
-        square = (self.inputs.unit / float(np.ravel(given["length_scale"])[0])) ** 2
-        return self.inputs.distances * min(square, self.inputs.largest)
+        ratio = self.inputs.unit / given["length_scale"]
+        return self.inputs.distances * min(ratio * ratio, self.inputs.largest)  # a power would raise
 
     def by_length(self, W, D, given):
         """Return the derivative by the log length scale."""
         return 2.0 * (W @ D)
+
+
+class _Rational(_Isotropic):
+    """(1 + D/alpha)^-alpha, with the logarithms of what is to a power kept for the slope by alpha.
+
+    That is dK/dlog alpha = K (D/base - alpha log base) with base = 1 + D/alpha.
+    """
+
+    def at(self, theta):
+        """Return the `_Values` at theta."""
+        given = self.values(theta)
+        D = self.distances(given)
+        D /= given["alpha"]
+        logs = np.log1p(D, out=D) if given["alpha"] > _EXACT_POWER else np.log(np.add(D, 1.0, out=D), out=D)
+        return _Values(self, Pairs(_exp(logs * -given["alpha"]), 1.0), given | {"logs": logs})
+
+    def slopes(self, G, K, given):
+        """Return the derivatives by name."""
+        D, alpha, GK = self.distances(given), given["alpha"], K.off * G.off
+        W = D / alpha
+        W += 1.0
+        WD = np.divide(GK, W, out=W) @ D
+        return {"length_scale": 2.0 * WD, "alpha": WD - alpha * (GK @ given["logs"])}
 
 
 class _Scaled(_Radial):
@@ -303,8 +346,8 @@ class _Periodic(_Leaf):
         given = self.values(theta)
         is_fixed = "periodicity" in self.fixed
         S = self._squares_of_fixed_period if is_fixed else self._squared_sines(given["periodicity"])
-        off = S * (-2.0 / given["length_scale"] ** 2)
-        return _Values(self, Pairs(np.exp(off, out=off), 1.0), given | {"squares": S})
+        off = _exp(S * (-2.0 / given["length_scale"] ** 2))
+        return _Values(self, Pairs(off, 1.0), given | {"squares": S})
 
     def slopes(self, G, K, given):
         """Return the derivatives by name."""
@@ -428,6 +471,7 @@ _KINDS: dict[type[Kernel], type] = {
     Product: _Product,
     Exponentiation: _Power,
     ConstantKernel: _Constant,
+    RationalQuadratic: _Rational,
     WhiteKernel: _White,
     DotProduct: _DotProduct,
     ExpSineSquared: _Periodic,

@@ -5,8 +5,10 @@ what a coarser level learned about the curvature saves most of the steps of the 
 """
 
 from dataclasses import dataclass, replace
+from math import frexp
 
 import numpy as np
+from scipy.linalg.lapack import dposv
 from scipy.optimize import minimize
 from sklearn.utils.optimize import _check_optimize_result
 
@@ -22,6 +24,8 @@ _MAX_HALVINGS = 12
 _HIDDEN, _FEW_HALVINGS = 1e-7, 2
 # Smallest curvature relative to the largest.
 _FLATTEST = 1e-12
+# Smallest squared pivot of a Cholesky factor, relative to the largest, that leaves no doubt of that.
+_WELL_ABOVE = 1e-8
 # Way of a variable in one direction, in log units, that suggests its bound, where a step brings this little.
 _LONG_WAY, _LITTLE = 3.0, 0.05
 # Slope, for each log unit, of a variable that a function hardly depends on, and what it may then cost to go
@@ -260,11 +264,22 @@ def _damped(curvature, gradient):
 
 def _newton_direction(B, gradient, free, longest):
     """Return -B^-1 gradient in the free variables, shortened; curvature that rounding took is given back."""
-    direction = np.zeros_like(gradient)
-    b, V = np.linalg.eigh(B[np.ix_(free, free)])
-    b = np.maximum(b, _FLATTEST * b[-1])
-    direction[free] = -V @ (V.T @ gradient[free] / b)
+    if free.all():
+        direction = -_solved(B, gradient)
+    else:
+        direction = np.zeros_like(gradient)
+        direction[free] = -_solved(B[np.ix_(free, free)], gradient[free])
     return direction * min(1.0, longest / max(np.abs(direction).max(), longest))
+
+
+def _solved(B, gradient):
+    """Return B^-1 gradient, with eigenvalues of B that are not far below the largest."""
+    root, x, info = dposv(B, gradient)
+    pivots = root.diagonal()
+    if info == 0 and pivots.min() ** 2 > _WELL_ABOVE * pivots.max() ** 2:
+        return x
+    b, V = np.linalg.eigh(B)
+    return V @ (V.T @ gradient / np.maximum(b, _FLATTEST * b[-1]))
 
 
 def _line_search(objective, x, value, gradient, direction, box, max_halvings):
@@ -274,7 +289,7 @@ def _line_search(objective, x, value, gradient, direction, box, max_halvings):
     """
     t = 1.0
     for _ in range(max_halvings):
-        x_new = np.clip(x + t * direction, *box)
+        x_new = np.minimum(np.maximum(x + t * direction, box[0]), box[1])
         promised = gradient @ (x_new - x)
         there = objective(x_new)
         if np.isfinite(there.value) and there.value <= value + _ARMIJO * promised:
@@ -288,8 +303,8 @@ def _line_search(objective, x, value, gradient, direction, box, max_halvings):
 
 def _updated(B, step, change, fresh):
     """Return the BFGS update of B, in units in which products of gradients are numbers."""
-    largest = max(np.abs(change).max(), np.abs(B).max())
-    unit = 2.0 ** np.floor(np.log2(largest)) if largest > 0 else 1.0  # a power of two: no rounding
+    largest = float(max(np.abs(change).max(), np.abs(B).max()))
+    unit = 2.0 ** (frexp(largest)[1] - 1)  # a power of two: no rounding
     return unit * _bfgs(B / unit, step, change / unit, fresh)
 
 
@@ -305,7 +320,7 @@ def _bfgs(B, step, change, fresh):
     if agreement < 0.2 * sBs:
         mix = 0.8 * sBs / (sBs - agreement)
         change = mix * change + (1.0 - mix) * Bs
-    return B - np.outer(Bs, Bs) / sBs + np.outer(change, change) / (step @ change)
+    return B - Bs[:, None] * (Bs / sBs) + change[:, None] * (change / (step @ change))
 
 
 def lbfgs(obj_func, initial_theta, bounds):

@@ -188,7 +188,7 @@ class ResolventObjective:
     def starts(self, theta):
         """Return (theta, x) with x tuned globally at theta, and with the user's x where there is one."""
         self.n_calls += 1
-        points = [self.at(theta, self.task.solve(theta)[1])]
+        points = [self._sloped(theta, self.task.rough_ratio(theta)[0])]
         ratio = self.task.given_ratio
         if ratio is None or abs(np.log(ratio) - points[0][-1]) < _SAME_START:
             return points
@@ -200,8 +200,11 @@ class ResolventObjective:
 
     def at(self, theta, solution):
         """Return (theta, x) of a solution, with x moved to where there is a slope."""
+        return self._sloped(theta, solution.noise_ratio[0])
+
+    def _sloped(self, theta, noise_ratio):
         low, high = np.array(_SLOPED) * self._mean_variance
-        return np.append(theta, np.log(np.clip(solution.noise_ratio[0], low, high)))
+        return np.append(theta, np.log(np.clip(noise_ratio, low, high)))
 
     def theta(self, variables):
         """Return theta of (theta, x)."""

@@ -10,7 +10,7 @@ from ..decomposition.data import Data
 from ..decomposition.decompose import Problem, decompose, decompose_matrix
 from ..decomposition.plan import Plan, Route
 from ..inference.correlated import tune_correlated
-from ..inference.tuned import tune
+from ..inference.tuned import look_for_ratio, tune
 from ..inference.variances import VarianceBounds, VariancePrior
 from ..kernels.gram import make_gram
 from ..kernels.parts import has_white_noise, split_kernel
@@ -156,6 +156,13 @@ class Task:
         else:
             decomposition = decompose(problem, self.plan)
         return decomposition, problem.solution(decomposition)
+
+    def rough_ratio(self, theta):
+        """Return about the noise ratios (m,) that `solve` finds at theta, for outputs that all vary."""
+        decomposition = decompose(self.problem(theta), self.plan)
+        if decomposition.certified is not None:
+            return decomposition.certified.solution.noise_ratio
+        return look_for_ratio(decomposition.spectrum.rotate(self.data.Y), self.criterion, self.bounds)
 
     def solve_matrix(self, theta):
         """Return the solution at theta from the kernel matrix itself."""

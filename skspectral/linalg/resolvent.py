@@ -3,13 +3,17 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.blas import dsymm, dsymv, dsyr
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.blas import dsymm, dsymv, dsyr, dtrmm
+from scipy.linalg.lapack import dlauum, dpotrf, dpotri, dtrtri
 
 from ..support.exceptions import IndefiniteKernelError
 from .rows import Rows, add_outer
 
 __all__ = ["Resolvent"]
+
+# Rows of a triangle up to which LAPACK inverts it column by column without loss, and up to which it pays to
+# see to it that the rest of the inverse is products of blocks.
+_COLUMN_BY_COLUMN, _BY_BLOCKS_UP_TO = 64, 1000
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Resolvent:
         if info:
             raise IndefiniteKernelError(-noise_ratio, 0.0)
         log_det = 2.0 * np.log(factor.diagonal()).sum() - rows.n_mean * np.log(shift + noise_ratio)
-        return cls(dpotri(factor, lower=True, overwrite_c=True)[0], shift, log_det, noise_ratio, rows)
+        return cls(_inverse(factor), shift, log_det, noise_ratio, rows)
 
     def apply(self, z):
         """Return M z for a z (n,) without part in the mean space."""
@@ -89,3 +93,23 @@ class Resolvent:
         for q in self.rows.Q.T:
             G = dsyr(-1.0 / (self.shift + self.noise_ratio), q, lower=1, a=G, overwrite_a=True)
         return G.T
+
+
+def _inverse(factor):
+    """Return the lower triangle of (L L')^-1, in the memory of L."""
+    if not _COLUMN_BY_COLUMN < len(factor) <= _BY_BLOCKS_UP_TO:
+        return dpotri(factor, lower=True, overwrite_c=True)[0]
+    _invert_triangle(factor)
+    return dlauum(factor, lower=True, overwrite_c=True)[0]
+
+
+def _invert_triangle(L):
+    """Overwrite L by its inverse, of [[A, 0], [B, C]] by [[A^-1, 0], [-C^-1 B A^-1, C^-1]]."""
+    if len(L) <= _COLUMN_BY_COLUMN:
+        L[:] = dtrtri(L, lower=True)[0]
+        return
+    half = len(L) // 2
+    A, B, C = L[:half, :half], L[half:, :half], L[half:, half:]
+    _invert_triangle(A)
+    _invert_triangle(C)
+    B[:] = dtrmm(1.0, C, dtrmm(-1.0, A, B, side=1, lower=1), lower=1, overwrite_b=True)

@@ -89,6 +89,10 @@ class Rows:
         return self.Q.shape[1]
 
     @cached_property
+    def _are_weighted(self):
+        return not (self.sqrt_weight == 1.0).all()
+
+    @cached_property
     def present(self):
         """Which rows have positive weight, (n,)."""
         return self.sqrt_weight[:, 0] > 0
@@ -152,7 +156,7 @@ class Rows:
 
     def unweighted_sensitivity(self, G):
         """Return W^1/2 G W^1/2 in place: the derivative by K, given that by W^1/2 K W^1/2."""
-        if not (self.sqrt_weight == 1.0).all():
+        if self._are_weighted:
             G *= self.sqrt_weight
             G *= self.sqrt_weight.T
         return G
@@ -162,7 +166,7 @@ class Rows:
 
         A rank-2q update in place: with B = Q(Q'KQ)/2 - KQ it is K + QB' + BQ'.
         """
-        if not np.array_equal(self.sqrt_weight, np.ones_like(self.sqrt_weight)):
+        if self._are_weighted:
             with np.errstate(over="ignore"):
                 K *= self.sqrt_weight
                 K *= self.sqrt_weight.T
