@@ -149,6 +149,13 @@ def test_two_variables_and_kernels_without_a_rule_have_no_curvature(kernel):
     assert ResolventObjective(t).with_curvature(np.append(kernel.theta, 0.0)).curvature is None
 
 
+def test_a_curvature_beyond_all_numbers_is_none():
+    X, Y = data()
+    kernel, bounds = RBF([0.8, 1.5]), VarianceBounds(signal=(1e-5, 1.0))
+    t = Task(Data(X, 1e108 * Y), kernel, CRITERIA["evidence"], bounds)
+    assert ResolventObjective(t).with_curvature(np.append(kernel.theta, 0.0)).curvature is None
+
+
 class Quadratic:
     """A bowl that may know its curvature and counts how often it is asked."""
 

@@ -272,8 +272,12 @@ class ResolventObjective:
         del resolvent, G  # one matrix less in memory where the contraction makes another
         return f, f1, b, values.contract(weights), curvature
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _average_information(self, theta, resolvent, dual, signal_var):
-        """Return the curvature by (theta, x), see `with_curvature`; None where a kernel has no rule."""
+        """Return the curvature by (theta, x), see `with_curvature`; None where a kernel has no rule.
+
+        None, too, where it is beyond all numbers, because a bound holds the signal variance far too low.
+        """
         data, rows = self.task.data, self._factors.rows
         products = derivative_products(self.task.kernel_at(theta), data.X, rows.sqrt_weight[:, 0] * dual)
         if products is None:
@@ -282,7 +286,8 @@ class ResolventObjective:
         changes = np.column_stack([products - rows.Q @ (rows.Q.T @ products), resolvent.noise_ratio * dual])
         by_variables = dual @ changes / signal_var
         information = changes.T @ resolvent.apply_all(changes) / signal_var
-        return information - np.outer(by_variables, by_variables) / max(rows.n_free, 1)
+        information -= np.outer(by_variables, by_variables) / max(rows.n_free, 1)
+        return information if np.isfinite(information).all() else None
 
     def _from_factor(self, theta, g, factor):
         """Return the same from a factor of K."""
