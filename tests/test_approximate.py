@@ -263,6 +263,18 @@ def test_steps_with_the_curvature_of_another_problem_do_no_harm(scale):
     assert close(laplace(K, observations, start=other).mode.F, find_mode(K, observations).F, 1e-8)
 
 
+@pytest.mark.parametrize("reduction", [0.01, 0.03, 0.3])
+def test_steps_that_bring_the_mode_slowly_nearer_are_not_taken_for_rounding(reduction, monkeypatch):
+    monkeypatch.setattr(modes, "_GOOD_REDUCTION", reduction)
+    for seed in range(8):
+        p = problem("poisson", seed)
+        K, observations = kernel_matrix(p.X), observe(Poisson(), p.y, p.weight)
+        near = laplace(prior(K, "dense", 1.9), observations)
+        mode = find_mode(prior(K, "dense"), observations, start=near.mode, near=near)
+        dense = DenseLaplace(2.0 * K, Poisson(), p.y, p.weight, has_constant=True)
+        assert close(mode.F, dense.F, 1e-8)
+
+
 def test_factorisations_are_counted(monkeypatch):
     made = []
 

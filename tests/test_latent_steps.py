@@ -22,7 +22,7 @@ from skspectral.likelihoods import Bernoulli, StudentT
 from skspectral.linalg.curved import DensePrior
 
 # More rows than a block of a triangle has.
-N = 230
+N = 430
 
 
 def classes(n=N, p=5, seed=0):
@@ -68,7 +68,8 @@ def test_single_precision_gives_evidence_and_gradient_of_steps(has_constant):
     assert single.curved.L.dtype == single.sensitivity().upper.dtype == np.float32
     assert single.mode.n_factorisations <= exact.mode.n_factorisations
     assert close(single.mode.F, exact.mode.F, 1e-3)
-    assert single.log_evidence == pytest.approx(exact.log_evidence, abs=1e-4)
+    # beside 1e-5 of rounding: a mode that is not quite found changes the log determinant
+    assert single.log_evidence == pytest.approx(exact.log_evidence, abs=5e-4)
     assert single.sensitivity().by_log_scale == pytest.approx(exact.sensitivity().by_log_scale, abs=1e-3)
     assert close(single.sensitivity().weights, exact.sensitivity().weights, 1e-4)
 
@@ -220,6 +221,26 @@ def test_a_step_that_brings_what_was_promised_ends_a_descent(factor, is_enough):
     minimize_in_box(same_step, np.zeros(2), *BOX, curvature=curvature, tolerance=1e-9, max_steps=1)
     assert (lazy.n_gradients < same_step.n_gradients) == is_enough
     assert end.value < 5e-3
+
+
+def test_a_look_that_comes_home_ends_there_without_a_gradient():
+    away, home = np.array([-1.5, 1.5]), Lazy.best + 0.4
+    settings = {"curvature": 2.0 * Lazy.H, "tolerance": 1e-9}
+    lazy, one_step = Lazy(), Lazy()
+    end = minimize_in_box(lazy, away, *BOX, home=home, **settings)
+    start, *others = _path(away, **settings)
+    n_before = next(k for k, x in enumerate(others) if np.abs(x - home).max() < 0.5) + 1
+    assert np.abs(start - home).max() > 0.5
+    minimize_in_box(one_step, away, *BOX, max_steps=n_before, **settings)
+    assert np.array_equal(end.x, others[n_before - 1])
+    assert lazy.n_gradients < one_step.n_gradients
+
+
+def _path(start, **settings):
+    """Return all points of a descent."""
+    points = [start]
+    minimize_in_box(Lazy(), start, *BOX, report=lambda step, x, at: points.append(x), **settings)
+    return points
 
 
 def test_curvature_is_seen_from_differences_of_gradients():

@@ -29,8 +29,8 @@ FOUND, _NEAR = 1e-20, 1e-5
 # Decrement below which the exact curvature is used where log p is not concave.
 _NEAR_ENOUGH_TO_BE_CONCAVE = 1.0
 # R is used again where the last step with it reduced the decrement by this factor; a cheap stand-in for the
-# curvature does where it reduces it by this one.
-_GOOD_REDUCTION, _FAIR_REDUCTION = 0.1, 0.25
+# curvature does where it reduces it by this one; with this one, steps lead nowhere.
+_GOOD_REDUCTION, _FAIR_REDUCTION, _NO_REDUCTION = 0.1, 0.25, 0.5
 # Factors of the noise on the way to a mode where log p is not concave.
 _WIDENINGS = (8.0, 4.0, 2.0)
 _MAX_HALVINGS, _ARMIJO = 30, 1e-4
@@ -101,9 +101,11 @@ def find_mode(prior, observations, *, has_constant=True, start=None, near=None, 
     while n_iter < max_iter:
         step = None if newton is None else newton.step(mode)
         if step is None or step.decrement > _GOOD_REDUCTION * last:
+            was_exact = newton is not None and newton.is_exact
             newton, step = _fresh_steps(problem, mode, last)
             n_factorisations += 1
-            if last < _NEAR and newton.is_exact and step.decrement > _GOOD_REDUCTION * last:
+            is_idle = was_exact and newton.is_exact and step.decrement > _NO_REDUCTION * last
+            if last < _NEAR and is_idle:
                 break  # rounding is all that is left
         moved = problem.moved(mode, step)
         if moved is None and newton.is_foreign:

@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dposv
 from scipy.optimize import minimize
 from sklearn.utils.optimize import _check_optimize_result
 
-__all__ = ["Descent", "lbfgs", "minimize_in_box", "with_seen_curvature"]
+__all__ = ["NEIGHBOURHOOD", "Descent", "lbfgs", "minimize_in_box", "with_seen_curvature"]
 
 _ARMIJO = 1e-4
 # Largest change of a (log) parameter in one step, and in the first one with the curvature of other rows.
@@ -36,6 +36,8 @@ _FLAT, _NOTHING = 0.01, 1e-6
 _DIFFERENCE, _FLATTEST_SEEN = 0.05, 1e-4
 # How far off a curvature may be, relatively, that a step did not show to be off.
 _UNSEEN = 0.15
+# Distance, in log units, at which two ends are two optima.
+NEIGHBOURHOOD = 0.5
 # How many times its last decrease a descent may still be expected to fall.
 _OUTLOOK = 4.0
 
@@ -74,6 +76,7 @@ def minimize_in_box(
     tolerance=1e-7,
     max_steps=100,
     to_beat=None,
+    home=None,
     way_from=None,
     here=None,
     enough=None,
@@ -96,6 +99,8 @@ def minimize_in_box(
         Limit of the number of steps.
     to_beat : float, default=None
         Stop when the last decreases do not suggest that this value will be reached.
+    home : ndarray of shape (p,), default=None
+        Stop when a step leads back to the neighbourhood of this point, half a unit in all variables.
     way_from : ndarray of shape (p,), default=None
         Where the first of all descents began: variables that came a long way from there and do not matter in
         the end go to the bounds that they were on their way to.
@@ -107,7 +112,7 @@ def minimize_in_box(
     report : callable, default=None
         report(step, x, evaluation) is called after every step.
     """
-    walk = _Walk(objective, start, lower, upper, curvature, here, enough)
+    walk = _Walk(objective, start, lower, upper, curvature, here, enough, home)
     while walk.n_steps < max_steps and walk.promise() >= tolerance and walk.step(tolerance):
         if report is not None:
             report(walk.n_steps, walk.x, walk.here)
@@ -141,8 +146,9 @@ class _Walk:
         Steps in a row that brought next to nothing.
     """
 
-    def __init__(self, objective, start, lower, upper, curvature, here=None, enough=None):
-        self.objective, self.lower, self.upper, self.enough = objective, lower, upper, enough
+    def __init__(self, objective, start, lower, upper, curvature, here=None, enough=None, home=None):
+        self.objective, self.lower, self.upper = objective, lower, upper
+        self.enough, self.home = enough, home
         self.x = np.clip(start, lower, upper)
         self.here = getattr(objective, "with_curvature", objective)(self.x) if here is None else here
         if here is None and getattr(self.here, "curvature", None) is not None:
@@ -180,12 +186,18 @@ class _Walk:
         if there is None:
             was_fresh, self.B, self.fresh = self.fresh, _initial_curvature(here.gradient), True
             return not (was_fresh or may_be_hidden)
-        if self.enough is not None and self._left_after(x_new, there) < self.enough:
+        if self._is_home(x_new) or self._is_enough(x_new, there):
             self.x, self.here = x_new, there
             return False
         self._take(x_new, there, tolerance)
         self._try_bounds()
         return True
+
+    def _is_home(self, x):
+        return self.home is not None and np.abs(x - self.home).max() < NEIGHBOURHOOD
+
+    def _is_enough(self, x, there):
+        return self.enough is not None and self._left_after(x, there) < self.enough
 
     def _left_after(self, x, there):
         """Return about how much is left to gain after a step, from what it promised and what it brought.

@@ -11,7 +11,7 @@ Everything is deterministic.
 
 import numpy as np
 
-from .descent import minimize_in_box, with_seen_curvature
+from .descent import NEIGHBOURHOOD, minimize_in_box, with_seen_curvature
 
 __all__ = ["Explorer", "is_elsewhere", "worth_keeping"]
 
@@ -21,8 +21,8 @@ _HOP, _SHORTEST_HOP = float(np.log(5.0)), float(np.log(2.2))
 _GAIN, _LOOK_TOLERANCE = 0.1, 1e-2
 # Steps of a look, and rounds of hops through all variables.
 _LOOK_STEPS, _MAX_ROUNDS = 12, 6
-# Distance, in log units, at which two ends are two optima, and how far behind the second is worth keeping.
-_APART, _CLOSE_BEHIND = 0.5, 6.0
+# How far behind the second of two optima is worth keeping.
+_CLOSE_BEHIND = 6.0
 
 
 class Explorer:
@@ -38,10 +38,13 @@ class Explorer:
         See `minimize_in_box`.
     n_hopping : int, default=None
         How many of the variables hop, the first ones; None means all.
+    is_homing : bool, default=False
+        Whether a look after a hop ends as soon as it comes back to where it hopped from.
     """
 
-    def __init__(self, objective, lower, upper, report=None, *, n_hopping=None):
+    def __init__(self, objective, lower, upper, report=None, *, n_hopping=None, is_homing=False):
         self.objective, self.lower, self.upper, self.report = objective, lower, upper, report
+        self.is_homing = is_homing
         self.n_hopping = len(lower) if n_hopping is None else n_hopping
 
     def descend(self, start, **settings):
@@ -56,9 +59,9 @@ class Explorer:
         """Return a descent with the curvature at its end as differences of gradients show it."""
         return with_seen_curvature(self.objective, descent, self.lower, self.upper)
 
-    def look(self, start, to_beat, curvature=None):
-        """Return where a few steps from a start lead, fewer if they fall behind."""
-        settings = {"tolerance": _LOOK_TOLERANCE, "max_steps": _LOOK_STEPS, "to_beat": to_beat}
+    def look(self, start, to_beat, curvature=None, home=None):
+        """Return where a few steps from a start lead, fewer if they fall behind or come home."""
+        settings = {"tolerance": _LOOK_TOLERANCE, "max_steps": _LOOK_STEPS, "to_beat": to_beat, "home": home}
         return self.descend(start, curvature=curvature, **settings)
 
     def explore(self, starts, tolerance, max_calls=np.inf):
@@ -79,7 +82,8 @@ class Explorer:
             best = min(ends, key=lambda end: end.value)
             hopped = self._hopped(best.x, variable, way)
             if hopped is not None:
-                end = self.look(hopped, best.value - _GAIN, best.curvature)
+                home = best.x if self.is_homing else None
+                end = self.look(hopped, best.value - _GAIN, best.curvature, home)
                 if end.value < best.value - _GAIN:
                     ends.append(self.go_on(end, tolerance=tolerance))
                     idle = 0
@@ -122,4 +126,4 @@ def worth_keeping(ends):
 
 def is_elsewhere(x, end):
     """Return whether a point is in another valley than the end of a descent, by its distance."""
-    return np.abs(x - end.x).max() > _APART
+    return np.abs(x - end.x).max() > NEIGHBOURHOOD

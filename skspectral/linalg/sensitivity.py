@@ -8,7 +8,7 @@ import numpy as np
 __all__ = ["Sensitivity", "TriangularSensitivity", "add_products", "dense_sensitivity", "upper_between"]
 
 # Rows of a triangle that are made at a time.
-_BLOCK = 100
+_BLOCK = 200
 
 
 @dataclass(frozen=True)
