@@ -122,6 +122,7 @@ FLOORS = {
         "patterns",
         "user_path",
         "exploration",
+        "valleys",
         "landmarks",
         "moving",
         "landmark_descent",

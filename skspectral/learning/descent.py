@@ -67,6 +67,7 @@ def minimize_in_box(
     tolerance=1e-7,
     max_steps=100,
     to_beat=None,
+    until=None,
     way_from=None,
     here=None,
     report=None,
@@ -87,6 +88,8 @@ def minimize_in_box(
         Limit of the number of steps.
     to_beat : float, default=None
         Stop when the last decreases do not suggest that this value will be reached.
+    until : callable, default=None
+        Stop where until(x) holds.
     way_from : ndarray of shape (p,), default=None
         Where the first of all descents began: variables that came a long way from there and do not matter in
         the end go to the bounds that they were on their way to.
@@ -100,6 +103,8 @@ def minimize_in_box(
         if report is not None:
             report(walk.n_steps, walk.x, walk.here)
         if walk.idle >= 2 or (to_beat is not None and walk.is_behind(to_beat)):
+            break
+        if until is not None and until(walk.x):
             break
     if way_from is not None:
         walk.leave_flat(way_from)

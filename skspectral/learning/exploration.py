@@ -52,9 +52,11 @@ class Explorer:
         """Return where a descent leads that goes on from the end of another."""
         return self.descend(descent.x, curvature=descent.curvature, here=descent.evaluation, **settings)
 
-    def look(self, start, to_beat, curvature=None):
-        """Return where a few steps from a start lead, fewer if they fall behind."""
+    def look(self, start, to_beat, curvature=None, *, away_from=None):
+        """Return where a few steps from a start lead, fewer if they fall behind or back to a known end."""
         settings = {"tolerance": _LOOK_TOLERANCE, "max_steps": _LOOK_STEPS, "to_beat": to_beat}
+        if away_from is not None:
+            settings["until"] = lambda x: not is_elsewhere(x, away_from)
         return self.descend(start, curvature=curvature, **settings)
 
     def explore(self, starts, tolerance, max_calls=np.inf):
@@ -75,7 +77,7 @@ class Explorer:
             best = min(ends, key=lambda end: end.value)
             hopped = self._hopped(best.x, variable, way)
             if hopped is not None:
-                end = self.look(hopped, best.value - _GAIN, best.curvature)
+                end = self.look(hopped, best.value - _GAIN, best.curvature, away_from=best)
                 if end.value < best.value - _GAIN:
                     ends.append(self.go_on(end, tolerance=tolerance))
                     idle = 0
