@@ -9,7 +9,7 @@ A symmetric matrix is kept as `Pairs`: its diagonal and a vector of what is abov
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import compress, pairwise
 
 import numpy as np
@@ -36,8 +36,15 @@ __all__ = ["Pairs", "attach"]
 _CANCELLING = 5e4
 # Exponents below which exponentials are 0, which takes several times as long as to find other values.
 _VANISHING = -745.2
+# Rows up to which a mask of the entries above the diagonal is kept.
+_FEW = 1000
 # Largest alpha of a rational quadratic kernel up to which 1 + D/alpha, to that power, is as exact as K.
 _EXACT_POWER = 10.0
+
+
+@lru_cache(maxsize=4)
+def _above_diagonal(n):
+    return np.triu(np.ones((n, n), dtype=bool), 1)
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,7 @@ class Pairs:
     @classmethod
     def of_triangle(cls, G):
         """Return the weights of both triangles of a symmetric matrix, of which the upper one is given."""
-        off = squareform(G, checks=False)
+        off = G[_above_diagonal(len(G))] if len(G) <= _FEW else squareform(G, checks=False)
         off *= 2.0
         return cls(off, G.diagonal())
 
