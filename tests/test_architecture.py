@@ -31,6 +31,7 @@ FLOORS = {
     "kernels": [
         "stationary",
         "algebra",
+        "pairs",
         "attached",
         "derivative_products",
         "slopes",
@@ -124,6 +125,7 @@ FLOORS = {
         "patterns",
         "user_path",
         "exploration",
+        "valleys",
         "landmarks",
         "moving",
         "landmark_descent",

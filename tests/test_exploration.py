@@ -21,7 +21,7 @@ from skspectral.kernels.parts import split_kernel
 from skspectral.learning import user_path
 from skspectral.learning.descent import minimize_in_box
 from skspectral.learning.exploration import Explorer
-from skspectral.learning.objectives import Evaluation
+from skspectral.learning.objectives import Evaluation, ResolventObjective
 from skspectral.learning.task import Task
 
 
@@ -138,29 +138,77 @@ def test_the_users_path_is_that_of_scikit_learn():
     task = Task(
         Data.with_intercept(X, y[:, None], None, False), parts.core, CRITERIA["evidence"], given=kernel
     )
-    (theta, ratio), n_calls = user_path.follow_user_path(task, lambda theta, ratio: True)
-    peer = split_kernel(GaussianProcessRegressor(kernel).fit(X, y).kernel_)
-    assert theta == pytest.approx(peer.core.theta, abs=1e-3)
-    assert np.log(ratio) == pytest.approx(np.log(peer.noise_start / peer.signal_start), abs=1e-3)
-    assert n_calls > 5
-    near, n_fewer = user_path.follow_user_path(task, lambda *at: np.abs(at[0] - theta).max() > 0.1)
-    assert near is None  # it stops on the way to an end that is known
-    assert 1 < n_fewer < n_calls
+    path = user_path.follow_user_path(task)
+    fitted = GaussianProcessRegressor(kernel).fit(X, y)
+    peer = split_kernel(fitted.kernel_)
+    assert not path.is_known
+    assert path.x[:-1] == pytest.approx(peer.core.theta, abs=1e-3)
+    assert path.x[-1] == pytest.approx(np.log(peer.noise_start / peer.signal_start), abs=1e-3)
+    ours = ResolventObjective(task)(path.x).value
+    assert ours == pytest.approx(path.value, abs=1e-3)
+    assert -0.5 * (ours + 40 * (1 + np.log(2 * np.pi * (y @ y) / 40))) == pytest.approx(
+        fitted.log_marginal_likelihood_value_, abs=1e-3
+    )
+    near = user_path.follow_user_path(task, lambda x: np.abs(x - path.x).max() < 0.1)
+    assert near.is_known  # it stops on the way to an end that is known
+    assert 1 < near.n_calls < path.n_calls
+    assert not user_path.follow_user_path(task, lambda x: True, below=path.value - 1.0).is_known
+
+
+def test_the_curvature_of_the_users_path_has_the_signal_variance_at_its_best(rng):
+    """H by (log constant, log lengths, log noise): in other variables, and less the one that is free."""
+    kernel = ConstantKernel(1.5) * RBF([0.7, 2.0]) + WhiteKernel(0.2)
+    task = Task(Data(np.zeros((3, 2)), np.zeros((3, 1))), split_kernel(kernel).core, None, given=kernel)
+    H = np.cov(rng.normal(size=(4, 9)))
+    A = np.array(
+        [[0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1]]
+    )  # theta of (lengths, ratio, constant)
+    in_ours = A.T @ (2.0 * H) @ A
+    expected = in_ours[:3, :3] - np.outer(in_ours[:3, 3], in_ours[3, :3]) / in_ours[3, 3]
+    view = user_path._CoreView(task)
+    assert np.allclose(view.curvature(kernel.theta, np.linalg.inv(H)), expected, rtol=1e-8)
+    assert view.at(kernel.theta + 1.0) == pytest.approx([*np.log([0.7, 2.0]) + 1.0, np.log(0.2 / 1.5)])
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"weight": np.full(40, 2.0)}, {"outputs": 2}, {"kernel": ConstantKernel() * RBF() + WhiteKernel()}],
+    [
+        {"weight": np.full(40, 2.0)},
+        {"outputs": 2},
+        {"kernel": ConstantKernel() * RBF()},
+        {"rows": user_path.MAX_ROWS + 1},
+    ],
 )
 def test_the_users_path_is_not_followed_where_it_means_nothing(change):
-    X, y = smooth(4, n=40)
+    X, y = smooth(4, n=change.get("rows", 40))
     kernel = change.get("kernel", ConstantKernel() * RBF([1.0, 1.0]) + WhiteKernel())
     Y = np.column_stack([y] * change.get("outputs", 1))
     data = Data.with_intercept(X, Y, change.get("weight"), True)
     task = Task(data, split_kernel(kernel).core, CRITERIA["evidence"], given=kernel)
-    assert user_path.follow_user_path(task, lambda theta, ratio: True, is_explored=True) == (None, 0)
-    not_explored = user_path.follow_user_path(task, lambda theta, ratio: True)
-    assert (not_explored[0] is not None) == ("kernel" in change)  # few rows may have led past a length
+    assert not user_path.is_followed(task)
+
+
+def test_a_length_is_learned_where_hops_find_nothing_but_noise():
+    """A wave so short that a length of 5, and others around it, explain nothing of it."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-2, 2, (80, 1))
+    y = 30.0 * (np.sin(25.0 * X[:, 0]) + 0.2 * rng.normal(size=80))
+    kernel = ConstantKernel() * RBF(5.0) + WhiteKernel()
+    gp = SpectralGPRegressor(kernel, fit_intercept=False).fit(X, y)
+    peer = GaussianProcessRegressor(kernel).fit(X, y)
+    assert gp.log_marginal_likelihood_value_ >= peer.log_marginal_likelihood_value_ - 0.01
+
+
+def test_a_look_ends_where_it_comes_back_to_a_known_end():
+    bowl = Counted(lambda x: 50.0 * (np.cosh(x) - 1.0).sum(), lambda x: 50.0 * np.sinh(x))
+    explorer = Explorer(bowl, np.full(2, -9.0), np.full(2, 9.0))
+    known, start = explorer.descend(np.zeros(2)), np.array([3.0, 0.1])
+    bowl.n_calls = 0
+    explorer.look(start, -1.0)
+    n_without, bowl.n_calls = bowl.n_calls, 0
+    end = explorer.look(start, -1.0, home=known.x)
+    assert 1e-3 < np.abs(end.x - known.x).max() <= 0.5
+    assert bowl.n_calls < n_without
 
 
 @pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")

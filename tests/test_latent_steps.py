@@ -13,7 +13,8 @@ from skspectral.decomposition.plan import Plan
 from skspectral.inference.approximate import laplace, mode_of
 from skspectral.inference.modes import find_mode
 from skspectral.inference.observations import observe
-from skspectral.kernels.attached import Pairs, attach
+from skspectral.kernels.attached import attach
+from skspectral.kernels.pairs import Pairs
 from skspectral.learning import latent, latent_task
 from skspectral.learning.descent import Descent, minimize_in_box, with_seen_curvature
 from skspectral.learning.latent_objective import LatentObjective, approximate_evidence

@@ -194,7 +194,7 @@ class _Walk:
         return True
 
     def _is_home(self, x):
-        return self.home is not None and np.abs(x - self.home).max() < NEIGHBOURHOOD
+        return self.home is not None and np.abs(x - self.home).max() <= NEIGHBOURHOOD
 
     def _is_enough(self, x, there):
         return self.enough is not None and self._left_after(x, there) < self.enough

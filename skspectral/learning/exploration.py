@@ -38,13 +38,10 @@ class Explorer:
         See `minimize_in_box`.
     n_hopping : int, default=None
         How many of the variables hop, the first ones; None means all.
-    is_homing : bool, default=False
-        Whether a look after a hop ends as soon as it comes back to where it hopped from.
     """
 
-    def __init__(self, objective, lower, upper, report=None, *, n_hopping=None, is_homing=False):
+    def __init__(self, objective, lower, upper, report=None, *, n_hopping=None):
         self.objective, self.lower, self.upper, self.report = objective, lower, upper, report
-        self.is_homing = is_homing
         self.n_hopping = len(lower) if n_hopping is None else n_hopping
 
     def descend(self, start, **settings):
@@ -82,8 +79,7 @@ class Explorer:
             best = min(ends, key=lambda end: end.value)
             hopped = self._hopped(best.x, variable, way)
             if hopped is not None:
-                home = best.x if self.is_homing else None
-                end = self.look(hopped, best.value - _GAIN, best.curvature, home)
+                end = self.look(hopped, best.value - _GAIN, best.curvature, home=best.x)
                 if end.value < best.value - _GAIN:
                     ends.append(self.go_on(end, tolerance=tolerance))
                     idle = 0

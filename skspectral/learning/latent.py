@@ -157,7 +157,7 @@ def _found(level, rows, coarser, start, tolerance, report):
     """Return what a level finds: by exploring, or from the ends of a coarser level."""
     begin = None if coarser is None else level.start_from_fewer(coarser.fit, coarser.rows, rows, coarser.vain)
     objective, report = LatentObjective(level, begin), _at_level(report, len(rows))
-    explorer = Explorer(objective, *level.bounds.T, report, is_homing=True)
+    explorer = Explorer(objective, *level.bounds.T, report)
     with threads_for(len(rows)):
         if coarser is None:
             return _Found(rows, explorer.explore([start], _COARSE_TOLERANCE), explorer, 0)

@@ -5,7 +5,8 @@ from functools import cached_property, partial
 import numpy as np
 
 from ..kernels.algebra import contract
-from ..kernels.attached import Pairs, attach
+from ..kernels.attached import attach
+from ..kernels.pairs import Pairs
 from ..support.exceptions import IndefiniteKernelError
 from .step_factors import contract_factor
 

@@ -17,19 +17,20 @@ from ..inference.solution import Solution
 from ..kernels.parts import parameter_names
 from ..support.exceptions import IndefiniteKernelError
 from ..support.threads import available_threads, threads_for
-from .exploration import Explorer, is_elsewhere, worth_keeping
+from .exploration import Explorer
 from .landmark_descent import COARSE_TOLERANCE_OF_BOUNDS, TOLERANCE_OF_BOUNDS, descend_on_landmarks
 from .landmarks import LandmarkObjective
 from .patterns import objective_of
-from .user_path import MAX_ROWS, follow_user_path
+from .user_path import is_followed
+from .valleys import COARSE_TOLERANCE, beside, explored, with_user_path
 
 __all__ = ["Learned", "at_level", "learn", "learn_from_starts", "learn_with"]
 
 # Fewest rows of a level, in all and for each parameter.
 _COARSEST, _COARSEST_EACH = 150, 15
 _ROWS_PER_MEAN_FUNCTION = 5
-# Decrease of -2 log density that is not worth another step: on all rows, where they are few, and otherwise.
-_TOLERANCE, _COARSE_TOLERANCE = 1e-9, 1e-3
+# Decrease of -2 log density that is not worth another step on all rows, where they are few.
+_TOLERANCE = 1e-9
 # Rows of which a step takes ten seconds and more.
 _VERY_MANY = 5000
 # Steps on all rows and flops of a thread in a second that a rough time is made of.
@@ -217,52 +218,22 @@ class _Found:
 def _found(explorer, coarser, theta, is_last):
     """Return what a level finds: by exploring, or from the ends of a coarser level."""
     objective = explorer.objective
-    n_rows = len(objective.task)
+    task, n_rows = objective.task, len(objective.task)
+    is_users = is_last and np.array_equal(theta, task.kernel.theta)
     if coarser is None:
-        ends = explorer.explore(objective.starts(theta), _COARSE_TOLERANCE)
-    else:
-        growth = n_rows / coarser.n_rows
-        starts = [(end.x, end.curvature * growth) for end in coarser.ends]
-        ends = explorer.compare(starts, _coarse_tolerance(objective.task))
-    if is_last and np.array_equal(theta, objective.task.kernel.theta):
-        ends = _with_user_path(explorer, ends, theta, is_explored=coarser is None)
-    return _Found(ends, n_rows)
-
-
-def _with_user_path(explorer, ends, theta, is_explored):
-    """Return the best ends, with that of the user's own path among them if it leads elsewhere.
-
-    Few rows may have led past a valley that all of them see from the user's start: where they were explored
-    and the path is not followed, there is a look from that start.
-    """
-    objective, best = explorer.objective, ends[0]
-
-    def leads_elsewhere(theta, ratio):
-        return is_elsewhere(objective.with_ratio(theta, ratio), best)
-
-    path, n_calls = follow_user_path(objective.task, leads_elsewhere, is_explored)
-    objective.n_calls += n_calls
-    if not (n_calls or is_explored) and objective.task.given is not None and len(objective.task) <= MAX_ROWS:
-        return worth_keeping([*ends, explorer.look(_user_start(objective, best.x, theta), best.value)])
-    if path is None:
-        return ends
-    end = explorer.descend(objective.with_ratio(*path), tolerance=_COARSE_TOLERANCE)
-    ends = worth_keeping([*ends, end])
-    return explorer.hop(ends, _COARSE_TOLERANCE) if is_explored and end is ends[0] else ends
-
-
-def _user_start(objective, variables, theta):
-    """Return the user's theta with the user's noise ratio, or with that of other variables without one."""
-    ratio = objective.task.given_ratio
-    return _beside(variables, theta) if ratio is None else objective.with_ratio(theta, ratio)
+        return _Found(explored(explorer, theta, is_users and is_followed(task)), n_rows)
+    growth = n_rows / coarser.n_rows
+    starts = [(end.x, end.curvature * growth) for end in coarser.ends]
+    ends = explorer.compare(starts, _coarse_tolerance(task))
+    return _Found(with_user_path(explorer, ends, theta) if is_users else ends, n_rows)
 
 
 def _settled(explorer, found, theta):
     """Return the best descent on all rows, and what the global search over variances makes of its end."""
     objective, tolerance = explorer.objective, _tolerance(explorer.objective.task)
     objective.n_calls, best = 0, found.best
-    if tolerance < _COARSE_TOLERANCE:
-        best = explorer.go_on(best, tolerance=tolerance, way_from=_beside(best.x, theta))
+    if tolerance < COARSE_TOLERANCE:
+        best = explorer.go_on(best, tolerance=tolerance, way_from=beside(best.x, theta))
     for _ in range(_MAX_ROUNDS):
         end = _globally(objective, best)
         if end.value >= best.value - best.evaluation.off_by:
@@ -281,11 +252,6 @@ def _where_it_matters(objective, end, theta):
     return at_start if is_as_good else end
 
 
-def _beside(variables, theta):
-    """Return theta, with what the outer variables have beside it."""
-    return np.concatenate([theta, variables[len(theta) :]])
-
-
 def _tolerance(task):
     """Return a decrease that is not worth another step, where steps are expensive or factors approximate."""
     is_rough = len(task) >= SMALLEST_N or task.plan.forces_factors
@@ -294,7 +260,7 @@ def _tolerance(task):
 
 def _coarse_tolerance(task):
     """Return a decrease that is not worth another step on the way: more where a step takes many seconds."""
-    return TOLERANCE_OF_BOUNDS * task.kernel.n_dims if len(task) > _VERY_MANY else _COARSE_TOLERANCE
+    return TOLERANCE_OF_BOUNDS * task.kernel.n_dims if len(task) > _VERY_MANY else COARSE_TOLERANCE
 
 
 def _globally(objective, descent):

@@ -1,0 +1,73 @@
+"""In which valleys the descents of a level end: by exploring, and by the user's own path.
+
+Exploring compares starts and hops; the path that scikit-learn's optimizer would take from the user's start is
+followed where rows are few (`user_path`), so that learning never ends in a worse valley than that.
+"""
+
+import numpy as np
+
+from .exploration import is_elsewhere, worth_keeping
+from .user_path import MAX_ROWS, follow_user_path, is_followed
+
+__all__ = ["COARSE_TOLERANCE", "beside", "explored", "with_user_path"]
+
+# Decrease of -2 log density that is not worth another step, while the valley is looked for.
+COARSE_TOLERANCE = 1e-3
+# -2 log density for each row, less that of noise alone, below which one parameter has found its valley.
+_MUCH_EXPLAINED = 1.0
+# -2 log density of the end of a path, above that of another end, with which a descent may still overtake it,
+# and how much below it is another end, and one that is worth hops.
+_NOT_YET_BETTER, _BETTER, _WORTH_HOPS = 0.1, 0.01, 0.1
+
+
+def explored(explorer, theta, by_user_path):
+    """Return the ends that are found from theta, the end of the user's own path among them if that is asked.
+
+    The valleys of a single parameter are few, and hops see them: its path is followed only where they have
+    led to where the kernel explains little.
+    """
+    objective = explorer.objective
+    ends = explorer.explore(objective.starts(theta), COARSE_TOLERANCE)
+    is_found = len(theta) == 1 and ends[0].value < -_MUCH_EXPLAINED * len(objective.task)
+    if is_found or not by_user_path:
+        return ends
+    found = _with_end_of_path(explorer, ends)
+    is_better = found[0].value < ends[0].value - _WORTH_HOPS
+    return explorer.hop(found, COARSE_TOLERANCE) if is_better else found
+
+
+def with_user_path(explorer, ends, theta):
+    """Return the best ends, with that of the user's own path among them if it leads elsewhere.
+
+    Few rows may have led past a valley that all of them see from the user's start: where the path is not
+    followed, there is a look from that start.
+    """
+    objective, best = explorer.objective, ends[0]
+    if is_followed(objective.task):
+        return _with_end_of_path(explorer, ends)
+    if objective.task.given is not None and len(objective.task) <= MAX_ROWS:
+        return worth_keeping([*ends, explorer.look(_user_start(objective, best.x, theta), best.value)])
+    return ends
+
+
+def _with_end_of_path(explorer, ends):
+    """Return the best ends, with that of the user's path if it leads elsewhere and is better."""
+    best = ends[0]
+    close = best.value + max(1.0, 0.5 * np.abs(best.curvature).sum())  # more than a short way from it costs
+    path = follow_user_path(explorer.objective.task, lambda x: not is_elsewhere(x, best), close)
+    explorer.objective.n_calls += path.n_calls
+    if path.is_known or path.value > best.value + _NOT_YET_BETTER:
+        return ends
+    end = explorer.descend(path.x, curvature=path.curvature(), tolerance=COARSE_TOLERANCE)
+    return worth_keeping([*ends, end]) if end.value < best.value - _BETTER else ends
+
+
+def _user_start(objective, variables, theta):
+    """Return the user's theta with the user's noise ratio, or with that of other variables without one."""
+    ratio = objective.task.given_ratio
+    return beside(variables, theta) if ratio is None else objective.with_ratio(theta, ratio)
+
+
+def beside(variables, theta):
+    """Return theta, with what the outer variables have beside it."""
+    return np.concatenate([theta, variables[len(theta) :]])
