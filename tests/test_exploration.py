@@ -153,6 +153,10 @@ def test_the_users_path_is_that_of_scikit_learn():
     assert near.is_known  # it stops on the way to an end that is known
     assert 1 < near.n_calls < path.n_calls
     assert not user_path.follow_user_path(task, lambda x: True, below=path.value - 1.0).is_known
+    level = user_path.follow_user_path(task, level=path.value)  # it is flat there
+    assert path.value - 1e-9 <= level.value < path.value + 0.1
+    assert level.n_calls < path.n_calls
+    assert user_path.follow_user_path(task, level=path.value - 1.0).n_calls == path.n_calls
 
 
 def test_the_curvature_of_the_users_path_has_the_signal_variance_at_its_best(rng):

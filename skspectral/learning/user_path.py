@@ -27,6 +27,8 @@ __all__ = ["MAX_ROWS", "UserPath", "follow_user_path", "is_followed"]
 MAX_ROWS = 1000
 # What GaussianProcessRegressor adds to the diagonal of K.
 _JITTER = 1e-10
+# Difference of -2 log density up to which a path may be in a known valley, and of one step that is nothing.
+_SAME_LEVEL, _LITTLE = 0.1, 1e-3
 # Smallest and largest inverse of a curvature.
 _INVERSE_CURVATURES = 1e-9, 1e9
 
@@ -56,7 +58,7 @@ class UserPath:
     curvature: Callable
 
 
-def follow_user_path(task, is_known=None, below=np.inf):
+def follow_user_path(task, is_known=None, below=np.inf, level=None):
     """Return the `UserPath` of a task that `is_followed`.
 
     Parameters
@@ -67,14 +69,22 @@ def follow_user_path(task, is_known=None, below=np.inf):
         Says of a point (theta, log noise ratio) of the path whether its end is known from there.
     below : float, default=inf
         The value below which it is asked.
+    level : float, default=None
+        A value near which the path ends as soon as it does not get on: in a flat valley that is known.
     """
     objective, view = _GivenObjective(task), _CoreView(task)
 
     def is_known_at(theta, value):
         return is_known is not None and objective.as_ours(value) < below and bool(is_known(view.at(theta)))
 
+    previous = np.inf
+
     def stop_where_known(intermediate_result):
-        if is_known_at(intermediate_result.x, intermediate_result.fun):
+        nonlocal previous
+        value = objective.as_ours(intermediate_result.fun)
+        is_level = level is not None and abs(value - level) < _SAME_LEVEL and previous - value < _LITTLE
+        previous = value
+        if is_level or is_known_at(intermediate_result.x, intermediate_result.fun):
             raise StopIteration
 
     settings = {"method": "L-BFGS-B", "jac": True, "bounds": task.given.bounds}

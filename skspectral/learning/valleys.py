@@ -15,6 +15,8 @@ __all__ = ["COARSE_TOLERANCE", "beside", "explored", "with_user_path"]
 COARSE_TOLERANCE = 1e-3
 # -2 log density for each row, less that of noise alone, below which one parameter has found its valley.
 _MUCH_EXPLAINED = 1.0
+# -2 log density, less that of noise alone, below which an end is none of the plateaus where all is noise.
+_MORE_THAN_NOISE = 2.0
 # -2 log density of the end of a path, above that of another end, with which a descent may still overtake it,
 # and how much below it is another end, and one that is worth hops.
 _NOT_YET_BETTER, _BETTER, _WORTH_HOPS = 0.1, 0.01, 0.1
@@ -54,7 +56,8 @@ def _with_end_of_path(explorer, ends):
     """Return the best ends, with that of the user's path if it leads elsewhere and is better."""
     best = ends[0]
     close = best.value + max(1.0, 0.5 * np.abs(best.curvature).sum())  # more than a short way from it costs
-    path = follow_user_path(explorer.objective.task, lambda x: not is_elsewhere(x, best), close)
+    level = best.value if best.value < -_MORE_THAN_NOISE else None  # plateaus of noise have valleys around
+    path = follow_user_path(explorer.objective.task, lambda x: not is_elsewhere(x, best), close, level)
     explorer.objective.n_calls += path.n_calls
     if path.is_known or path.value > best.value + _NOT_YET_BETTER:
         return ends
