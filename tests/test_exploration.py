@@ -138,12 +138,14 @@ def test_the_users_path_is_that_of_scikit_learn():
     task = Task(
         Data.with_intercept(X, y[:, None], None, False), parts.core, CRITERIA["evidence"], given=kernel
     )
-    (theta, ratio), n_calls = user_path.follow_user_path(task, lambda theta, ratio: True)
+    (theta, ratio), n_calls = user_path.follow_user_path(task, lambda theta, ratio: True, is_explored=False)
     peer = split_kernel(GaussianProcessRegressor(kernel).fit(X, y).kernel_)
     assert theta == pytest.approx(peer.core.theta, abs=1e-3)
     assert np.log(ratio) == pytest.approx(np.log(peer.noise_start / peer.signal_start), abs=1e-3)
     assert n_calls > 5
-    near, n_fewer = user_path.follow_user_path(task, lambda *at: np.abs(at[0] - theta).max() > 0.1)
+    near, n_fewer = user_path.follow_user_path(
+        task, lambda *at: np.abs(at[0] - theta).max() > 0.1, is_explored=False
+    )
     assert near is None  # it stops on the way to an end that is known
     assert 1 < n_fewer < n_calls
 
@@ -159,7 +161,7 @@ def test_the_users_path_is_not_followed_where_it_means_nothing(change):
     data = Data.with_intercept(X, Y, change.get("weight"), True)
     task = Task(data, split_kernel(kernel).core, CRITERIA["evidence"], given=kernel)
     assert user_path.follow_user_path(task, lambda theta, ratio: True, is_explored=True) == (None, 0)
-    not_explored = user_path.follow_user_path(task, lambda theta, ratio: True)
+    not_explored = user_path.follow_user_path(task, lambda theta, ratio: True, is_explored=False)
     assert (not_explored[0] is not None) == ("kernel" in change)  # few rows may have led past a length
 
 

@@ -22,7 +22,7 @@ MAX_ROWS = 1000
 _JITTER = 1e-10
 
 
-def follow_user_path(task, leads_elsewhere, is_explored=False):
+def follow_user_path(task, leads_elsewhere, is_explored):
     """Return the end as (theta of the core kernel, noise ratio), and the number of factorisations.
 
     The end is None where the path is not followed: on many rows or weighted ones, for several outputs or
