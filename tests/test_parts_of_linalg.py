@@ -4,8 +4,23 @@ import numpy as np
 import pytest
 from problems import close
 
+from skspectral.linalg import factors
+from skspectral.linalg.active import FunctionValues, _span_of_few
 from skspectral.linalg.coupled import CoupledCurvature, LumpedCurvature, SquaredProducts
-from skspectral.linalg.factors import _independent, _nonnegative, _nothing, pivoted_cholesky
+from skspectral.linalg.factors import (
+    Columns,
+    _drawn,
+    _independent,
+    _is_hopeless,
+    _largest,
+    _nonnegative,
+    _nothing,
+    _pool,
+    pivoted_cholesky,
+)
+from skspectral.linalg.moments import FeatureSpectrum
+from skspectral.linalg.reflectors import left_singular, symmetric_eigen
+from skspectral.linalg.rows import RowCounts
 from skspectral.linalg.spectrum import Spectrum, _repaired, resolution_of
 from skspectral.support.exceptions import IndefiniteKernelError, IndefiniteKernelWarning
 
@@ -157,3 +172,205 @@ def test_a_factor_has_no_more_columns_than_its_trace_needs(weighted):
         assert some.tau == pytest.approx(left[r - 1])
         np.testing.assert_array_equal(some.pivots, whole.pivots[:r])
         assert close(some.L @ some.L.T, K[np.ix_(some.pivots, some.pivots)], 1e-10)
+
+
+def decaying(n=40, rate=0.8, seed=0):
+    A = np.random.default_rng(seed).normal(size=(n, n)) * rate ** np.arange(n)
+    return A @ A.T
+
+
+def test_what_is_told_of_the_blocks_of_a_factor():
+    K, told = decaying(), []
+    some = pivoted_cholesky(Given(K), np.zeros((40, 1)), rank=12, report=lambda **line: told.append(line))
+    assert len(told) == 2  # blocks, not columns
+    for line in told:
+        missed = pivoted_cholesky(Given(K), np.zeros((40, 1)), rank=line["rank"]).tau
+        assert line == {"n_rows": 40, "rank": line["rank"], "left": pytest.approx(missed / np.trace(K))}
+    assert told[-1]["rank"] == some.rank == 12
+
+
+def test_a_factor_asks_for_hope_after_each_block(monkeypatch):
+    asked = []
+    monkeypatch.setattr(factors, "_is_hopeless", lambda *question: asked.append(question) or len(asked) == 2)
+    monkeypatch.setattr(factors, "_BLOCK", 5)
+    K, X = decaying(), np.zeros((40, 1))
+    some = pivoted_cholesky(Given(K), X, tau=1e-6, rank=30, unless_hopeless=True)
+    five, ten = (pivoted_cholesky(Given(K), X, rank=rank).tau for rank in (5, 10))
+    assert some.rank == 10
+    assert asked[0] == (np.trace(K), pytest.approx(five), 5, 1e-6, 25)
+    assert asked[1] == (pytest.approx(five), pytest.approx(ten), 5, 1e-6, 20)
+    asked.clear()
+    pivoted_cholesky(Given(K), X, tau=1e-6, rank=30)
+    assert not asked
+
+
+def test_nothing_is_hopeless_where_all_is_reached_or_nothing_is_asked_for():
+    assert not _is_hopeless(1.0, 0.5, 1, 0.5, 10)
+    assert not _is_hopeless(1.0, 0.5, 1, 0.0, 10)
+    assert not _is_hopeless(1.0, 0.5, 1, 0.1, 0)
+    assert _is_hopeless(1.0, 0.9999, 1, 0.1, 10)
+
+
+def test_a_factor_stops_at_its_rank_and_at_rounding():
+    K, X = decaying(rate=1.0), np.zeros((40, 1))
+    assert pivoted_cholesky(Given(K), X).rank == 40
+    low = decaying(n=40)[:, :3] @ np.eye(3) @ decaying(n=40)[:, :3].T
+    found = pivoted_cholesky(Given(low), X)
+    assert found.rank == 3  # what is left is rounding
+    assert found.tau < 1e-10 * np.trace(low)
+    assert pivoted_cholesky(Given(K), X, tau=1e9).rank == 1  # there is always one
+    doubled = pivoted_cholesky(Given(K), X, weight=np.full(40, 1e-3), tau=1e-3 * np.trace(K[5:, 5:]))
+    assert doubled.rank < 40
+
+
+def test_rows_of_the_largest_residuals_come_first_and_ties_by_their_content():
+    residual, ties = np.array([1.0, 3.0, 3.0 * (1.0 + 1e-12), 2.0]), np.array([0.1, 0.4, 0.6, 0.2])
+    order, largest = _largest(residual, ties)
+    assert order.tolist() == [1, 2, 3, 0]
+    assert largest == residual.max()
+    scaled, _ = _largest(1e-200 * residual, ties)
+    assert scaled.tolist() == [1, 2, 3, 0]
+    pool, least = _pool(residual, ties, 1.5, None)
+    assert pool.tolist() == [1, 2, 3]
+    assert least == 1.5
+    assert _pool(residual, ties, 0.1, None)[1] == pytest.approx(0.3)
+
+
+def test_rows_are_drawn_by_their_residuals():
+    n = 4000
+    ties = np.random.default_rng(0).uniform(size=n)
+    residual = np.where(np.arange(n) % 2, 9.0, 1.0)
+    draws = [_drawn(residual, ties, 0.0, 1600, before)[0] for before in range(8)]
+    assert [len(draw) for draw in draws] == [100] * 8
+    share = np.mean([residual[draw] == 9.0 for draw in draws])
+    assert share == pytest.approx(0.9, abs=0.04)  # two standard errors of 800 draws are 0.02
+    assert len(np.unique(np.concatenate(draws))) > 600  # others each time
+    again, typical = _drawn(residual, ties, 0.0, 1600, 0)
+    np.testing.assert_array_equal(again, draws[0])
+    assert typical == 9.0
+    order = np.random.default_rng(1).permutation(n)
+    moved, _ = _drawn(residual[order], ties[order], 0.0, 1600, 0)
+    np.testing.assert_array_equal(order[moved], draws[0])
+    assert len(_drawn(residual, ties, 0.0, 10, 0)[0]) == 8
+    assert len(_drawn(residual, ties, 0.0, 10**6, 0)[0]) == 128
+    rare = np.where(np.arange(n) < 50, 1.0, 0.0)
+    assert (_drawn(rare, ties, 0.5, 800, 0)[0] < 50).all()
+
+
+def test_landmarks_that_others_span_are_left_out():
+    A = np.random.default_rng(0).normal(size=(5, 3))
+    K = A @ A.T
+    kept, L = _independent(K)
+    assert len(kept) == 3
+    assert (np.diff(kept) > 0).all()
+    assert close(L @ L.T, K[np.ix_(kept, kept)], 1e-12)
+    assert close(L, np.linalg.cholesky(K[np.ix_(kept, kept)]), 1e-10)
+    none, one = _independent(np.zeros((4, 4)))
+    assert (none.tolist(), one.tolist()) == ([0], [[1.0]])
+    nearly = np.diag([1.0, 6e-15, 5e-15])
+    assert _independent(nearly)[0].tolist() == [0, 1]  # 24 eps of the largest is rounding
+    assert _independent(nearly, 1e-12)[0].tolist() == [0]
+
+
+def test_columns_grow_up_to_their_limit():
+    columns, parts = Columns(3, 200), [np.full((3, k), float(k)) for k in (50, 10, 4, 1, 70, 65)]
+    for k in range(len(parts)):
+        np.testing.assert_array_equal(columns.append(parts[k]), np.hstack(parts[: k + 1]))
+    assert columns.array.shape == (3, 200)
+    small = Columns(3, 5)
+    assert small.array.shape == (3, 5)
+    assert small.array.flags.f_contiguous
+
+
+@pytest.mark.parametrize("n", [255, 256, 257, 300])
+def test_eigenvectors_of_few_and_many_rows(n):
+    K = decaying(n, 0.99)
+    s, V = symmetric_eigen(np.asfortranarray(K))
+    U = np.asarray(V)
+    assert (np.diff(s) >= 0).all()
+    assert close((U * s) @ U.T, K, 1e-12)
+    assert close(U.T @ U, np.eye(n), 1e-12)
+    Z = np.random.default_rng(1).normal(size=(n, 2))
+    assert close(V.T @ Z, U.T @ Z, 1e-12)
+    assert close(V @ Z, U @ Z, 1e-12)
+
+
+@pytest.mark.parametrize(("n", "q", "r"), [(30, 2, 5), (30, 0, 5), (7, 2, 6), (100, 3, 70)])
+@pytest.mark.parametrize("by_squares", [True, False])
+def test_left_singular_vectors_outside_of_a_mean(n, q, r, by_squares):
+    rng = np.random.default_rng(0)
+    Q, Phi = np.linalg.qr(rng.normal(size=(n, q)))[0], rng.normal(size=(n, r))
+    outside = Phi - Q @ (Q.T @ Phi)
+    U, root_s, loadings = left_singular(np.asfortranarray(np.hstack([Q, Phi])), q, by_squares=by_squares)
+    U, k = np.asarray(U), min(n - q, r)
+    assert close(root_s[:k], np.linalg.svd(outside)[1][:k], 1e-7 if by_squares else 1e-12)
+    assert (np.diff(root_s) <= 1e-12).all()
+    assert np.abs(Q.T @ U[:, :k]).max(initial=0.0) < 1e-12
+    assert close(loadings[:k], U[:, :k].T @ Phi, 1e-8)
+    assert close(U[:, :k] @ loadings[:k], outside, 1e-8)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_spectrum_of_sums_is_that_of_rows(intercept):
+    rng = np.random.default_rng(0)
+    Phi, Y = rng.normal(size=(20, 4)), rng.normal(size=(20, 2))
+    Phi[:, 3] = Phi[:, 0]  # an eigenvalue of 0
+    P = np.eye(20) - (1.0 / 20 if intercept else 0.0)
+    counts = RowCounts(20, int(intercept), 0.0, 1.0)
+    mean_part = 20.0 * float((Phi.mean(axis=0) ** 2).sum()) * intercept
+    spectrum = FeatureSpectrum.from_moments(Phi.T @ P @ Phi, counts, mean_part, 1e-12)
+    s, U = np.linalg.eigh(P @ Phi @ Phi.T @ P)
+    assert close(spectrum.s, s[-3:], 1e-10)
+    assert spectrum.resolution == pytest.approx(1e-12 * (s[-1] + mean_part))
+    assert spectrum.noise_resolution == pytest.approx(spectrum.resolution * 4.0 / (20 - intercept))
+    rotated = spectrum.rotate(Phi.T @ P @ Y, np.diag(Y.T @ P @ Y), np.array([1.0, 3.0]))
+    assert close(np.abs(rotated.y_tilde), np.abs(U[:, -3:].T @ Y), 1e-8)
+    left = np.diag(Y.T @ P @ Y) - ((U[:, -3:].T @ Y) ** 2).sum(axis=0)
+    assert rotated.energy[-1] == pytest.approx(left)
+    assert rotated.rounding == pytest.approx(4e-12 * np.diag(Y.T @ P @ Y))
+    assert close(spectrum.loadings.T @ spectrum.loadings, Phi.T @ P @ Phi, 1e-8)
+    g = 0.7
+    ridge = Phi.T @ np.linalg.solve(P @ Phi @ Phi.T @ P + g * np.eye(20), P @ Y) * [1.0, 3.0]
+    if not intercept:
+        assert close(spectrum.coefficients(rotated, g), ridge, 1e-8)
+
+
+def test_a_spectrum_of_sums_has_no_more_directions_than_rows():
+    Phi = np.random.default_rng(0).normal(size=(3, 5))
+    spectrum = FeatureSpectrum.from_moments(Phi.T @ Phi, RowCounts(3, 0, 0.0, 1.0), 0.0, 1e-17)
+    assert len(spectrum.s) == 3
+    rotated = spectrum.rotate(Phi.T @ np.ones((3, 1)), np.array([3.0]), np.ones(1))
+    assert rotated.energy[-1] == 0.0  # nothing is outside of as many directions as rows
+    assert spectrum.noise_resolution == spectrum.resolution
+
+
+def test_columns_of_few_dimensions_are_told_by_few_coordinates():
+    rng = np.random.default_rng(0)
+    few = rng.normal(size=(300, 40)) @ rng.normal(size=(40, 280))
+    Q = _span_of_few(few)
+    assert Q.shape == (300, 64)
+    assert close(Q @ (Q.T @ few), few, 1e-12)
+    assert _span_of_few(rng.normal(size=(300, 280))) is None
+    assert _span_of_few(few[:250]) is None  # 64 are more than a quarter of the rows
+    Y = rng.normal(size=(300, 2))
+    for values, y in zip(FunctionValues.on_rows(few, Y), Y.T, strict=True):
+        assert close(values.Phi.T @ values.Phi, few.T @ few, 1e-10)
+        assert close(values.Phi.T @ values.y, few.T @ y, 1e-10)
+        assert values.yy == pytest.approx(y @ y)
+
+
+@pytest.mark.parametrize(("n", "k"), [(20, 5), (10, 5), (11, 5), (5, 8)])
+def test_functions_on_fewer_coordinates_have_the_same_products(n, k):
+    rng = np.random.default_rng(0)
+    Phi, Y = rng.normal(size=(n, k)), rng.normal(size=(n, 2))
+    for values, y in zip(FunctionValues.on_rows(Phi, Y), Y.T, strict=True):
+        assert values.is_triangular == (n > 2 * k)
+        for chosen in ([0, 1, 2, 3, 4][:k], [1, 3]):
+            part = values.among(np.array(chosen))
+            assert close(part.Phi.T @ part.Phi, Phi[:, chosen].T @ Phi[:, chosen], 1e-10)
+            assert close(part.Phi.T @ part.y, Phi[:, chosen].T @ y, 1e-10)
+            assert part.yy == pytest.approx(y @ y)
+    alike = FunctionValues(np.array([[1.0, 0.6, -0.9], [0.0, 0.8, 0.1]]), np.ones(2))
+    assert alike.most_alike(0) == 2
+    assert alike.most_alike(1) == 0
+    assert FunctionValues(np.ones((2, 1)), np.ones(2)).most_alike(0) is None
