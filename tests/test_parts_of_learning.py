@@ -1,5 +1,7 @@
 """Small parts of `learning` beside naive definitions: rules and counts that the end of a fit hardly shows."""
 
+import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +14,7 @@ from skspectral.decomposition.data import Data
 from skspectral.decomposition.plan import Plan
 from skspectral.inference.approximate import laplace
 from skspectral.inference.variances import VarianceBounds
-from skspectral.learning import design, levels
+from skspectral.learning import design, latent, levels, moving, step_factors
 from skspectral.learning.descent import (
     _bfgs,
     _damped,
@@ -292,3 +294,176 @@ def test_starts_are_not_drawn_where_any_bound_is_infinite(bad):
     kernel = RBF([1.0, 1.0], [(0.1, 10.0), np.exp(bad)])
     with pytest.raises(ValueError, match="which must be finite"), np.errstate(divide="ignore"):
         levels.learn_from_starts(SimpleNamespace(kernel=kernel, report=None), n_restarts=1)
+
+
+# -- levels
+
+
+@pytest.mark.parametrize(
+    ("found", "halvings", "expected"), [(None, 3, 2), ("matrix", 3, 2), ("factor", 3, 1), ("factor", 1, 0)]
+)
+def test_the_next_level_has_twice_the_rows_or_four_times_where_factors_are_small(found, halvings, expected):
+    rank = {"matrix": None, "factor": 7}.get(found)
+    best = SimpleNamespace(evaluation=SimpleNamespace(rank=rank))
+    found = None if found is None else SimpleNamespace(best=best)
+    task = type("Rows", (SimpleNamespace,), {"__len__": lambda self: 1000})(plan=Plan("exact"))
+    assert levels._finer(task, halvings, found) == expected
+
+
+@pytest.mark.parametrize(("n", "expected"), [(12_002, 1), (24_000, 0)])
+def test_no_level_is_dearer_than_all_rows(monkeypatch, n, expected):
+    """Of that many rows there is a factor; half of them have a matrix, of 2.2e11 or 1.7e12 flops."""
+    monkeypatch.setattr("skspectral.decomposition.plan.physical_memory", lambda: 1e15)
+    task = type("Rows", (SimpleNamespace,), {"__len__": lambda self: n})(plan=Plan())
+    assert task.plan.flops_of_step(n) == pytest.approx(3e11, rel=1e-2)
+    assert levels._finer(task, 2, None) == expected
+
+
+def test_the_ratio_is_taken_out_of_a_curvature_at_its_best():
+    B = np.array([[4.0, 1.0, 2.0], [1.0, 3.0, 1.0], [2.0, 1.0, 5.0]])
+    theta, curvature = levels._without_ratio(np.arange(3.0), B, 2)
+    np.testing.assert_array_equal(theta, [0.0, 1.0])
+    assert close(np.linalg.inv(curvature), np.linalg.inv(B)[:2, :2], 1e-12)
+    same = levels._without_ratio(np.arange(2.0), B[:2, :2], 2)
+    np.testing.assert_array_equal(same[1], B[:2, :2])
+    assert levels._without_ratio(np.arange(3.0), None, 2)[1] is None
+    np.testing.assert_array_equal(levels._beside(np.array([7.0, 8.0, 9.0]), np.zeros(2)), [0.0, 0.0, 9.0])
+
+
+@pytest.mark.parametrize(
+    ("n", "plan", "tolerance"),
+    [
+        (999, Plan(), 1e-9),
+        (1000, Plan(), 1e-3),
+        (5000, Plan(), 1e-3),
+        (5001, Plan(), 0.005 * 3),
+        (10, Plan("low_rank"), 1e-3),
+    ],
+)
+def test_steps_are_finer_where_they_cost_little(n, plan, tolerance):
+    task = type("Rows", (SimpleNamespace,), {"__len__": lambda self: n})(plan=plan, kernel=RBF(np.ones(3)))
+    assert levels._tolerance(task) == tolerance
+    assert levels._coarse_tolerance(task) == (0.015 if n > 5000 else 1e-3)
+
+
+def test_the_smallest_noise_ratio_that_a_level_found():
+    def ratio(noise, signal):
+        evaluation = SimpleNamespace(variances=(np.array(noise), np.array(signal)))
+        return levels._Found([SimpleNamespace(evaluation=evaluation)], 10).noise_ratio
+
+    assert ratio([1.0, 6.0], [4.0, 2.0]) == 0.25
+    assert ratio([1.0, 6.0], [0.0, 2.0]) == 3.0
+    assert ratio([0.0], [0.0]) == np.inf
+    assert ratio([1.0], [0.0]) == np.inf
+
+
+# -- factors of steps
+
+
+@pytest.mark.parametrize(
+    ("share", "is_open", "is_used"), [(0.9, True, True), (29.0, True, False), (31.0, False, False)]
+)
+def test_factors_are_used_where_exact_and_given_up_where_far_from_it(monkeypatch, share, is_open, is_used):
+    asked = []
+
+    def factorised(gram, X, **options):
+        asked.append(options)
+        return SimpleNamespace(tau=share * options["tau"])
+
+    monkeypatch.setattr(step_factors, "pivoted_cholesky", factorised)
+    X, y = smooth(n=1000)
+    data = Data.with_intercept(X, y[:, None], None, True)
+    task = Task(data, RBF(1.0), CRITERIA["evidence"])
+    steps = step_factors.StepFactors(task, 0.3)
+    assert steps.at(np.zeros(1), None) is None
+    assert not asked
+    assert (steps.at(np.zeros(1), 0.5) is not None) == is_used
+    assert asked[0] == {"tau": 0.005, "rank": 300, "weight": None, "unless_hopeless": True}
+    steps.at(np.zeros(1), 0.5)
+    assert len(asked) == 1 + is_open
+    asked.clear()
+    forced = step_factors.StepFactors(replace(task, plan=Plan("low_rank")), 0.3)
+    for _ in range(2):
+        assert forced.at(np.zeros(1), 0.5) is not None
+    assert asked[1] == {"tau": 0.005, "rank": 1000, "weight": None, "unless_hopeless": False}
+    few = step_factors.StepFactors(task.subset(np.arange(999)), 0.3)
+    assert few.at(np.zeros(1), 0.5) is None
+
+
+# -- levels of latent tasks
+
+
+def test_variables_out_of_sight_are_brought_back_on_the_way_they_took():
+    task = SimpleNamespace(learns_signal=True, likelihood=SimpleNamespace(names=["noise"]))
+    start, far = np.zeros(4), np.log(20.0) + 0.01
+    x = np.array([far, far, -far, far])  # signal, two lengths, a parameter of the likelihood
+    sight = 1.5
+    assert latent._in_sight(x, start, sight, task) == pytest.approx([far, 1.5, -1.5, far])
+    assert latent._in_sight(-x, start, sight, task) == pytest.approx([-1.5, -1.5, 1.5, -1.5])
+    near = np.full(4, np.log(20.0) - 0.01)
+    np.testing.assert_array_equal(latent._in_sight(near, start, sight, task), near)
+    without = SimpleNamespace(learns_signal=False, likelihood=SimpleNamespace(names=[]))
+    assert latent._in_sight(x, start, sight, without) == pytest.approx([1.5, 1.5, -1.5, 1.5])
+
+
+@pytest.mark.parametrize(("n", "sizes"), [(599, [599]), (600, [150, 600]), (2400, [150, 600, 2400])])
+def test_levels_of_latent_tasks_have_a_quarter_of_the_rows(n, sizes):
+    X = np.random.default_rng(0).normal(size=(n, 1))
+    task = LatentTask(Data.with_intercept(X, np.ones((n, 1)), None, True), RBF(1.0), Poisson())
+    rows = latent._levels(task)
+    assert [len(level) for level in rows] == sizes
+    for fewer, more in itertools.pairwise(rows):
+        assert set(fewer) < set(more)
+        assert (np.diff(fewer) > 0).all()
+    fixed = replace(task, kernel=RBF(1.0, "fixed"))
+    assert [len(level) for level in latent._levels(fixed)] == [n]
+    assert latent._tolerance(task) == (1e-7 if n < 500 else 1e-4)
+    assert latent._tolerance(task.subset(np.arange(499))) == 1e-7
+
+
+def test_the_coarsest_level_of_classes_has_rows_for_each_variable_and_class():
+    def coarsest(n_variables, n_classes):
+        return latent._coarsest(SimpleNamespace(start=np.zeros(n_variables), n_classes=n_classes))
+
+    assert coarsest(2, 2) == 40
+    assert coarsest(3, 2) == 45
+    assert coarsest(2, 5) == 50
+    assert coarsest(9, None) == 150
+
+
+# -- moving landmarks
+
+
+def walk_of(values):
+    """Return a walk whose looks have given values one after the other."""
+    values = iter(values)
+    return moving._Walk(lambda x: (SimpleNamespace(value=next(values)), np.ones(1)), np.zeros(1), 0.1)
+
+
+def test_a_walk_goes_on_while_five_steps_gain_enough():
+    falling = walk_of(10.0 - 0.11 * np.arange(20))
+    slow = walk_of(10.0 - 0.09 * np.arange(20))
+    for k in range(1, 8):
+        assert falling.n_looks == k
+        assert falling.goes_on()
+        assert slow.goes_on() == (k <= 5)
+        assert falling.step()
+        assert slow.step()
+
+
+def test_a_walk_that_got_lost_goes_back_and_on_more_slowly():
+    walk = walk_of([10.0, 9.0, 9.5, 9.5, 9.5, 8.0, np.inf, 7.0])
+    assert walk.step()
+    best = walk.best
+    assert not walk.step()
+    assert not walk.step()
+    assert walk._here is not best
+    assert not walk.step()  # the third in a row
+    assert walk._here is walk.best is best
+    assert walk._adam.speed == pytest.approx(0.03)
+    assert walk.step()
+    assert walk.best.x == pytest.approx(best.x - 0.03)
+    assert not walk.step()  # where nothing is defined it turns round at once
+    assert walk._here is walk.best
+    assert walk._adam.speed == pytest.approx(0.009)
+    assert walk.n_looks == 7
