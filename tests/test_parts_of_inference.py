@@ -233,6 +233,35 @@ def test_functions_that_stand_for_each_other_do_not_leave_together():
     assert not ascent.remove()
 
 
+@pytest.mark.parametrize(
+    ("slope", "expected"),
+    [
+        (0.4, ["remove", "newton"]),  # functions leave first, where the others have nearly settled
+        (0.6, ["newton"]),
+        (1e-11, ["remove", "remove"]),
+        (2e-10, ["remove", "newton"]),
+    ],
+)
+def test_functions_leave_once_the_others_have_nearly_settled(slope, expected):
+    calls = []
+
+    class Watched(Ascent):
+        def gradient(self):
+            return np.array([0.0, -slope])
+
+        def remove(self):
+            calls.append("remove")
+            return False
+
+        def _newton_step(self):
+            calls.append("newton")
+            return True
+
+    ascent = Watched(Active(FunctionValues(np.eye(3), np.ones(3)), np.ones(3)), ProfiledNoise(3), 1e-6, 10)
+    assert ascent._step() == (expected[-1] == "newton")
+    assert calls == expected
+
+
 def test_functions_enter_for_too_little_noise_down_to_a_gain_of_one():
     """A function of gain e - 1 - log e; noise of the mean square 1 times a share of 1."""
     n = 50

@@ -435,14 +435,14 @@ def test_the_coarsest_level_of_classes_has_rows_for_each_variable_and_class():
 
 
 def walk_of(values):
-    """Return a walk whose looks have given values one after the other."""
+    """Return a walk whose looks have given values one after the other, a step being worth an eighth."""
     values = iter(values)
-    return moving._Walk(lambda x: (SimpleNamespace(value=next(values)), np.ones(1)), np.zeros(1), 0.1)
+    return moving._Walk(lambda x: (SimpleNamespace(value=next(values)), np.ones(1)), np.zeros(1), 0.125)
 
 
 def test_a_walk_goes_on_while_five_steps_gain_enough():
-    falling = walk_of(10.0 - 0.11 * np.arange(20))
-    slow = walk_of(10.0 - 0.09 * np.arange(20))
+    falling = walk_of(10.0 - 0.125 * np.arange(20))
+    slow = walk_of(10.0 - 0.124 * np.arange(20))
     for k in range(1, 8):
         assert falling.n_looks == k
         assert falling.goes_on()

@@ -189,6 +189,15 @@ def test_what_is_told_of_the_blocks_of_a_factor():
     assert told[-1]["rank"] == some.rank == 12
 
 
+def test_half_of_the_rows_in_sight_are_taken_at_most():
+    told = []
+    pivoted_cholesky(
+        Given(np.eye(400)), np.zeros((400, 1)), rank=300, report=lambda **line: told.append(line["rank"])
+    )
+    assert told == [128, 256, 300]
+    assert len(_largest(np.ones(400), np.linspace(0.0, 1.0, 400))[0]) == 256
+
+
 def test_a_factor_asks_for_hope_after_each_block(monkeypatch):
     asked = []
     monkeypatch.setattr(factors, "_is_hopeless", lambda *question: asked.append(question) or len(asked) == 2)
