@@ -22,6 +22,7 @@ from skspectral.learning.descent import (
     _line_search,
     _newton_direction,
     _updated,
+    _Walk,
     minimize_in_box,
 )
 from skspectral.learning.exploration import Explorer
@@ -159,6 +160,32 @@ def test_steps_are_cut_to_the_minimum_of_a_parabola_or_to_a_quarter_where_nothin
     assert x == 0.0
 
 
+def test_a_line_search_asks_for_a_share_of_what_the_slope_promises():
+    """On a line that falls by a share of the slope, and a path that a bound cuts off at half."""
+    box = (np.array([-9.0]), np.array([2.5]))
+    for share, is_enough in ((0.9e-4, False), (1.1e-4, True)):
+
+        def line(x, share=share):
+            return Evaluation(-share * float(x[0] - 2.0), np.array([-1.0]))
+
+        x, there = _line_search(line, np.array([2.0]), 0.0, np.array([-1.0]), np.ones(1), box, 1)
+        assert (there is not None) == is_enough
+        assert x == (2.5 if is_enough else 2.0)
+
+
+@pytest.mark.parametrize(("wall", "places"), [(100.0, [1.0, 0.1]), (-5e-7, [1.0, 0.5])])
+def test_steps_are_cut_by_no_more_than_ten_and_no_less_than_two(wall, places):
+    tried = []
+
+    def objective(x):
+        tried.append(float(x[0]))
+        return Evaluation(wall if x[0] > 0.9 else -1.0, np.zeros(1))
+
+    box = (np.array([-9.0]), np.array([9.0]))
+    _line_search(objective, np.zeros(1), 0.0, np.array([-0.01]), np.ones(1), box, 9)
+    assert tried == pytest.approx(places, abs=1e-9)
+
+
 def test_a_descent_ends_after_two_steps_that_bring_nothing():
     seen = []
 
@@ -177,6 +204,197 @@ def test_a_descent_ends_after_two_steps_that_bring_nothing():
         report=lambda *step: limited.append(step),
     )
     assert [step for step, *_ in limited] == [1, 2, 3]
+
+
+# -- the walk of a descent
+
+
+def at_rest(value=1.0, gradient=(0.0, 0.0), looks=None):
+    """Return an objective of one value and gradient everywhere; it keeps where it was asked."""
+
+    def objective(x):
+        if looks is not None:
+            looks.append(x.copy())
+        return Evaluation(value, np.array(gradient, dtype=float))
+
+    return objective
+
+
+def walk_in_box(objective, x, lower, upper, curvature=None):
+    return _Walk(objective, *(np.array(v, dtype=float) for v in (x, lower, upper)), curvature)
+
+
+def test_variables_are_held_at_bounds_that_they_would_leave():
+    gradient = np.array([1.0, -1.0, 1.0, -1.0])
+    walk = walk_in_box(
+        at_rest(gradient=gradient), np.zeros(4), [0, 0, -1, -1], [1, 1, 0, 0], curvature=4.0 * np.eye(4)
+    )
+    assert walk.promise() == pytest.approx(0.25)
+    assert walk._direction == pytest.approx([0.0, 0.25, -0.25, 0.0])
+    B = np.array([[2.0, 1.0], [1.0, 2.0]])
+    level = walk_in_box(at_rest(gradient=[0.0, -1.0]), [0, 0], [0, 0], [9, 9], curvature=B)
+    level.promise()
+    assert level._direction == pytest.approx([-1.0 / 3.0, 2.0 / 3.0])  # no slope is no reason to be held
+    level = walk_in_box(at_rest(gradient=[0.0, 1.0]), [0, 0], [-9, -9], [0, 0], curvature=B)
+    level.promise()
+    assert level._direction == pytest.approx([1.0 / 3.0, -2.0 / 3.0])
+    held = walk_in_box(at_rest(gradient=[1.0, -1.0]), [0, 9], [0, 0], [9, 9])
+    assert held.promise() == -np.inf
+    assert walk_in_box(at_rest(gradient=[1.0, 0.0]), [5, 5], [0, 0], [9, 9]).promise() == np.inf
+
+
+def test_starts_are_brought_into_the_box():
+    walk = walk_in_box(at_rest(), [-5, 20], [0, 0], [9, 9])
+    np.testing.assert_array_equal(walk.x, [0.0, 9.0])
+
+
+def test_first_steps_with_the_curvature_of_other_rows_are_shorter():
+    def longest(curvature, n_steps=0):
+        walk = walk_in_box(at_rest(gradient=[-1e6]), [0], [-99], [99], curvature)
+        walk.n_steps = n_steps
+        walk.B = np.ones((1, 1))
+        walk.promise()
+        return float(walk._direction[0])
+
+    assert longest(np.eye(1)) == 1.0
+    assert longest(None) == longest(np.eye(1), 1) == longest(None, 1) == 2.0
+
+
+def test_a_curvature_that_no_step_has_shown_promises_everything_but_once():
+    walk = walk_in_box(at_rest(gradient=[2.0, 0.0]), [1, 1], [0, 0], [9, 9])
+    assert walk.promise() == np.inf
+    walk.idle = 1
+    assert walk.promise() == pytest.approx(0.5)  # half of 2.0 times half a unit
+    known = walk_in_box(at_rest(gradient=[2.0, 0.0]), [1, 1], [0, 0], [9, 9], curvature=4.0 * np.eye(2))
+    assert known.promise() == pytest.approx(0.5)
+
+
+def test_an_objective_with_a_curvature_gives_it_to_the_start():
+    class Curved:
+        def with_curvature(self, x):
+            return Evaluation(1.0, np.array([4.0, 0.0]), curvature=np.diag([3.0, 2.0]))
+
+    walk = walk_in_box(Curved(), [0, 0], [-9, -9], [9, 9], curvature=np.eye(2))
+    np.testing.assert_array_equal(walk.B, np.diag([4.0, 2.0]))  # a quarter of the slope more
+    assert not walk.fresh
+
+
+@pytest.mark.parametrize(("slope", "n_looks"), [(1.0, 12), (1e-7, 2)])
+@pytest.mark.parametrize("was_fresh", [True, False])
+def test_steps_that_lead_nowhere_are_shortened_less_often_where_rounding_may_hide(slope, n_looks, was_fresh):
+    looks = []
+
+    def rising(x):
+        looks.append(x)
+        return Evaluation(float(np.abs(x).sum() > 0), np.array([slope]))
+
+    walk = walk_in_box(rising, [0], [-9], [9], None if was_fresh else np.eye(1))
+    walk.promise()
+    looks.clear()
+    hidden = n_looks == 2
+    assert walk.step(1e-7) == (not was_fresh and not hidden)
+    assert len(looks) == n_looks
+    assert walk.n_steps == 1
+    assert walk.fresh
+    np.testing.assert_array_equal(walk.B, [[2.0 * slope]])
+    assert walk.x == 0.0
+
+
+@pytest.mark.parametrize(("rise", "is_taken"), [(0.5, True), (2.0, False)])
+def test_a_step_may_rise_by_a_tenth_of_the_tolerance(rise, is_taken):
+    """Beside which the slope hardly asks for anything: half of what it promises is 1e-9."""
+    tolerance, slope = 1e-3, 1e-4
+
+    def level(x):
+        return Evaluation(0.1 * rise * tolerance * float(x[0] != 0), np.array([slope]))
+
+    walk = walk_in_box(level, [0], [-9], [9], np.eye(1))
+    walk.promise()
+    walk.step(tolerance)
+    assert (walk.x[0] != 0) == is_taken
+
+
+def test_what_a_walk_learns_from_a_step():
+    def bowl(x):
+        return Evaluation(float(x @ x), 2.0 * x)
+
+    walk = walk_in_box(bowl, [1, 1], [-9, -9], [9, 9], curvature=4.0 * np.eye(2))
+    x, moved = np.array([0.5, 1.5]), np.array([-0.5, 0.5])
+    walk._take(x, bowl(x), 1e-3)
+    assert walk.decrease == pytest.approx(2.0 - 2.5)
+    assert walk.idle == 1
+    assert walk.B @ moved == pytest.approx(2.0 * moved)
+    np.testing.assert_array_equal(walk._drift, moved)
+    walk._take(np.array([0.25, 1.0]), bowl(np.array([0.25, 1.0])), 1e-3)
+    np.testing.assert_array_equal(walk._drift, [-0.75, -0.5])  # on in one direction, back in the other
+    assert walk.idle == 0
+    assert not walk.fresh
+
+
+def test_a_walk_is_behind_where_four_times_its_last_decrease_is_not_enough():
+    walk = walk_in_box(at_rest(10.0), [0, 0], [-9, -9], [9, 9])
+    walk.n_steps, walk.decrease = 2, 1.0
+    assert not walk.is_behind(6.0)
+    assert walk.is_behind(5.9)
+    walk.decrease = -1.0
+    assert not walk.is_behind(10.0)
+    assert walk.is_behind(9.9)
+    walk.n_steps = 1
+    assert not walk.is_behind(-99.0)
+
+
+def test_variables_that_creep_a_long_way_for_little_are_taken_to_their_bounds():
+    looks = []
+    walk = walk_in_box(at_rest(looks=looks), [5, 5, 5, 9], [0, 0, 0, 0], [9, 9, 9, 9])
+    looks.clear()
+    walk.decrease, walk.idle = 0.06, 1
+    walk._drift = np.array([3.1, -3.1, 2.9, 8.0])
+    walk._try_bounds()
+    assert not looks  # steps that still bring something
+    walk.decrease = 0.05
+    walk._try_bounds()
+    np.testing.assert_array_equal(looks, [[9.0, 0.0, 5.0, 9.0]])
+    np.testing.assert_array_equal(walk.x, [9.0, 0.0, 5.0, 9.0])
+    np.testing.assert_array_equal(walk._drift, [0.0, 0.0, 2.9, 8.0])
+    assert walk.idle == 0
+
+
+def test_bounds_that_are_worse_or_infinite_are_not_gone_to():
+    looks, chosen = [], np.array([True, False])
+
+    def steep(x):
+        looks.append(x.copy())
+        return Evaluation(1.0 + 1e-7 * float(x[0] != 1), np.zeros(2))
+
+    walk = walk_in_box(steep, [1, 1], [0, -np.inf], [9, np.inf])
+    looks.clear()
+    assert not walk._go_to_bounds(chosen, np.array([1.0, 0.0]))
+    np.testing.assert_array_equal(walk.x, [1.0, 1.0])
+    assert not walk._go_to_bounds(~chosen, np.ones(2))
+    assert not walk._go_to_bounds(np.zeros(2, dtype=bool), np.ones(2))
+    assert len(looks) == 1
+    assert walk._go_to_bounds(chosen, np.array([-0.5, 0.0]), 2e-7)  # a loss that is allowed
+    np.testing.assert_array_equal(walk.x, [0.0, 1.0])
+    level = walk_in_box(at_rest(), [1, 1], [0, 0], [9, 9])
+    assert level._go_to_bounds(chosen, np.array([0.5, 0.0]))
+    np.testing.assert_array_equal(level.x, [9.0, 1.0])
+
+
+@pytest.mark.parametrize("matters", [True, False])
+def test_flat_variables_far_from_the_start_leave_at_once_or_one_by_one(matters):
+    looks = []
+
+    def objective(x):
+        looks.append(x.copy())
+        return Evaluation(float(matters and x[0] != 5.0), np.array([0.0, -0.009, 0.011, 0.0, 0.0]))
+
+    walk = walk_in_box(objective, [5, 5, 5, 5, 0], np.zeros(5), np.full(5, 9.0))
+    looks.clear()
+    walk.leave_flat(np.array([1.9, 8.1, 1.9, 2.1, 9.0]))
+    end = [9.0, 0.0, 5.0, 5.0, 0.0]  # the third has a slope, the fourth came no long way, the last is there
+    assert looks[0].tolist() == end
+    assert walk.x.tolist() == ([5.0, *end[1:]] if matters else end)
+    assert len(looks) == (3 if matters else 1)
 
 
 @pytest.mark.parametrize(("gain", "n_kept"), [(0.09, 1), (0.11, 2)])
