@@ -50,13 +50,19 @@ def root_of(K):
     return vectors * np.sqrt(np.maximum(size, 0.0))
 
 
+def process(kernel, has_constant=True, **more):
+    """Return a mean of signal variance 1, which is learned."""
+    return MeanProcess(kernel, 1.0, (1e-5, 1e5), has_constant, **more)
+
+
 def fitted(X, y, weight, has_constant, resolution=0.0, form="matrix"):
     """Return our approximation and the referee's at given kernels, which are no multiples of each other."""
     K_mu, K_l = 1.5 * RBF(0.8)(X), 0.6 * RBF(1.1)(X)
     prior = FactorPrior(root_of(K_l))
     mean = DensePrior(K_mu.copy()) if form == "matrix" else FactorPrior(root_of(K_mu)[:, len(y) // 4 :])
-    observations = ChangingNoise(MeanProcess(RBF()), mean, y, weight, has_constant, resolution)
-    return changing_noise(prior, observations), DenseNoise(K_mu, K_l, y, weight, has_constant, resolution)
+    observations = ChangingNoise(process(RBF()), mean, y, weight, has_constant, resolution)
+    referee = DenseNoise(K_mu, K_l, y, weight, has_constant, resolution)
+    return changing_noise(prior, observations, max_iter=100), referee
 
 
 @each_case
@@ -132,7 +138,7 @@ def test_the_expected_curvature_is_the_mean_of_the_curvature():
 @pytest.mark.parametrize("noise_kernel", [RBF(1.0), Matern(1.0, nu=0.5), RBF(1.0) + WhiteKernel(0.1)])
 def test_gradient_of_the_evidence(has_constant, noise_kernel):
     X, y, weight = changing(25)
-    mean = MeanProcess(RBF(0.8), has_constant=has_constant)
+    mean = process(RBF(0.8), has_constant=has_constant)
     data = Data.with_intercept(X, y[:, None], weight, True)
     task = NoiseTask(data, noise_kernel, mean, changing_noise, signal_start=0.5)
     x = task.start + 0.1
@@ -146,7 +152,7 @@ def test_gradient_of_the_evidence(has_constant, noise_kernel):
 @pytest.mark.parametrize("noise_kernel", [RBF(1.0), Matern(1.0, nu=0.5)])
 def test_gradient_of_the_evidence_with_factors_of_any_rank(has_constant, rank, noise_kernel):
     X, y, weight = changing(25)
-    mean = MeanProcess(Matern(0.8, nu=1.5), has_constant=has_constant)
+    mean = process(Matern(0.8, nu=1.5), has_constant=has_constant)
     data = Data.with_intercept(X, y[:, None], weight, True)
     by_factors = plan.Plan("low_rank", rank, couples_rows=True)
     task = NoiseTask(data, noise_kernel, mean, changing_noise, signal_start=0.5, plan=by_factors)
@@ -159,12 +165,12 @@ def test_gradient_of_the_evidence_with_factors_of_any_rank(has_constant, rank, n
 def test_what_a_factor_misses_makes_a_lower_bound_that_rises_with_its_rank():
     X, y, weight = changing(30)
     kernel, F = Matern(0.8, nu=0.5), 0.3 * np.cos(X) - 1.0
-    mean = MeanProcess(kernel, X=X)
+    mean = process(kernel, X=X)
     exact = ChangingNoise(mean, mean.prior(), y, weight, False).log_density(F)
     bounds = []
     for rank in (3, 10, 29):
         factor = pivoted_cholesky(make_gram(kernel), X, rank=rank)
-        mean = MeanProcess(kernel, X=X, factor=factor)
+        mean = process(kernel, X=X, factor=factor)
         bounds.append(ChangingNoise(mean, mean.prior(), y, weight, False, 0.0, mean.missed).log_density(F))
     assert bounds[0] < bounds[1] < bounds[2] < exact
 

@@ -26,6 +26,7 @@ from skspectral.linalg.rows import Rows
 from skspectral.linalg.unpenalised import inverse_root
 
 GAMMA = 1 / 9
+STEPS = {"tol": 1e-6, "max_iter": 10_000}
 
 
 def sinc(n, seed=0, noise=0.1):
@@ -85,7 +86,7 @@ def test_predictions_are_those_of_the_dense_model():
 def test_the_evidence_never_falls():
     Phi = K / np.linalg.norm(K, axis=0)
     trace = []
-    fit = maximise(FunctionValues(Phi, y), ProfiledNoise(80), trace=trace)
+    fit = maximise(FunctionValues(Phi, y), ProfiledNoise(80), **STEPS, trace=trace)
     assert fit.converged
     assert len(trace) > 10
     assert np.diff(trace).max() < 1e-9 * abs(trace[-1])
@@ -206,7 +207,7 @@ def test_nothing_is_missing_outside_of_the_functions_in_sight(monkeypatch, noise
     monkeypatch.setattr("skspectral.inference.sparse._FEW", 20)
     monkeypatch.setattr("skspectral.inference.sparse._POOL", 10)
     values, trace = FunctionValues(K / np.linalg.norm(K, axis=0), y), []
-    fit = maximise(values, noise, trace=trace)
+    fit = maximise(values, noise, **STEPS, trace=trace)
     assert fit.converged
     assert np.diff(trace).max() < 1e-9 * abs(trace[-1])
     ascent = Ascent(Active(values, fit.active.d), noise, 1e-6, 10)
@@ -219,7 +220,8 @@ def test_few_steps_lead_away_from_a_saddle():
     rows = rng.uniform(-1, 1, (40, 3))
     Phi = np.exp(-20.0 * ((rows[:, None] - rows) ** 2).sum(axis=2))
     values = FunctionValues(Phi / np.linalg.norm(Phi, axis=0), rng.normal(size=40))
-    fit = maximise(values, ProfiledNoise(40))  # functions that hardly overlap: the evidence is nearly flat
+    # functions that hardly overlap: the evidence is nearly flat
+    fit = maximise(values, ProfiledNoise(40), **STEPS)
     assert fit.converged
     assert fit.n_steps < 200  # more than 1000 with the expected curvature alone
 
@@ -262,7 +264,7 @@ def test_more_functions_than_are_kept(monkeypatch):
     rows, lines = Rows.make(80, ONES), []
     Z = rows.standardise(y[:, None])[0]
     dictionary = Dictionary(PrecomputedGram(), K, rows, np.arange(80))
-    (few,) = expand(dictionary, Z, ProfiledNoise(79), report=lines.append)
+    (few,) = expand(dictionary, Z, ProfiledNoise(79), **STEPS, report=lines.append)
     assert few.fit.converged
     assert few.functions.max() >= 15
     assert lines[-1].endswith("0 to join")

@@ -62,7 +62,7 @@ class Expansion:
         return self.fit.noise_var * self.active.d / self.lengths**2
 
 
-def expand(dictionary, Y, noise, *, tol=1e-6, max_iter=10_000, report=None):
+def expand(dictionary, Y, noise, *, tol, max_iter, report=None):
     """Return an `Expansion` for each column of Y.
 
     Parameters

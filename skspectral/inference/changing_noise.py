@@ -43,7 +43,6 @@ __all__ = ["ChangingNoise", "NoiseApproximation", "changing_noise", "interval_ov
 
 # Beyond this, exp(-+2 l) times kernel values would leave the range of numbers.
 _LARGEST_LOG = 250.0
-_ONE, _NONE = np.ones((1, 1)), np.ones((1, 0))
 
 
 class ChangingNoise:
@@ -68,7 +67,7 @@ class ChangingNoise:
         lower bound of that of the kernel itself, whichever the factor (Titsias 2009).
     """
 
-    H = _ONE
+    H = np.ones((1, 1))
 
     def __init__(self, mean, prior, y, weight, has_constant, resolution=0.0, missed=None):
         self.likelihood, self.prior, self.y, self.weight = mean, prior, y, weight
@@ -182,8 +181,11 @@ class NoiseApproximation(Approximation):
         return self.prior.times(t - curved.times(self.prior.times(t))) + terms.times(t)
 
 
-def changing_noise(prior, observations, *, has_constant=True, integrated=True, start=None, max_iter=100):
-    """Return the `NoiseApproximation` of the log noise.
+def changing_noise(prior, observations, max_iter):
+    """Return the `NoiseApproximation` of the log noise, its constant integrated out.
+
+    Steps start where all is noise: there may be several modes, and so the one that is found depends on the
+    kernels alone, not on the way to them.
 
     Parameters
     ----------
@@ -191,18 +193,13 @@ def changing_noise(prior, observations, *, has_constant=True, integrated=True, s
         K_l.
     observations : ChangingNoise
         Targets, and what the mean is.
-    has_constant, integrated, max_iter
-        As in `approximate.laplace`.
-    start : object, default=None
-        Not used: steps start where all is noise. There may be several modes, and so the one that is found
-        depends on the kernels alone, not on the way to them.
+    max_iter : int
+        Largest number of steps.
     """
-    mode = find_mode(prior, observations, has_constant=has_constant, max_iter=max_iter)
+    mode = find_mode(prior, observations, max_iter=max_iter)
     curved = observations.step_curved(prior, mode.F)
-    constants = ConstantTerms(prior, curved, observations.H if has_constant else _NONE)
-    return NoiseApproximation(
-        prior, observations, mode, curved, constants, mode.psi, moves=True, integrated=integrated
-    )
+    constants = ConstantTerms(prior, curved, observations.H)
+    return NoiseApproximation(prior, observations, mode, curved, constants, mode.psi, moves=True)
 
 
 def interval_over_noise(mean, var, log_mean, log_var, coverage):

@@ -330,7 +330,7 @@ def _rows(noise, values):
     return getattr(noise, "n", len(values.y))
 
 
-def maximise(values, noise, *, tol=1e-6, max_iter=10_000, trace=None, least=0.0):
+def maximise(values, noise, *, tol, max_iter, trace=None, least=0.0):
     """Maximise the evidence over prior variances.
 
     Parameters

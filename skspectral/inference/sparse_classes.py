@@ -58,7 +58,7 @@ class LatentExpansion:
     converged: bool
 
 
-def expand_latent(K, observations, *, has_constant=True, tol=1e-6, max_iter=100, report=None):
+def expand_latent(K, observations, *, has_constant, tol, max_iter, report=None):
     """Return the `LatentExpansion` of two classes.
 
     Parameters
@@ -67,11 +67,11 @@ def expand_latent(K, observations, *, has_constant=True, tol=1e-6, max_iter=100,
         Functions on the rows.
     observations : Observations
         Classes 0 and 1 under the logistic likelihood.
-    has_constant : bool, default=True
+    has_constant : bool
         Whether the latent function has an unpenalised constant.
-    tol : float, default=1e-6
+    tol : float
         As of `sparse.Ascent`.
-    max_iter : int, default=100
+    max_iter : int
         Largest number of rounds.
     report : callable, default=None
         report(line) after every round.

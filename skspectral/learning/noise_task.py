@@ -58,9 +58,9 @@ class MeanProcess:
     """
 
     kernel: object
-    signal_var: float = 1.0
-    signal_bounds: tuple = (1e-5, 1e5)
-    has_constant: bool = True
+    signal_var: float
+    signal_bounds: tuple
+    has_constant: bool
     X: object = None
     factor: Factor | None = None
 
@@ -179,7 +179,7 @@ class NoiseTask(LatentTask):
             observations = self.observations(point.likelihood, mean)
             prior = FactorPrior(noise.Phi, point.signal_var, noise.L)
             with self.threads(observations):
-                fit = LatentFit(point, changing_noise(prior, observations, max_iter=self.max_iter), noise)
+                fit = LatentFit(point, changing_noise(prior, observations, self.max_iter), noise)
             if mean is None or self.plan.route(len(self)) is Route.OF_RANK or self.is_certified(fit):
                 break
             D = fit.approximation.weighted_mean.D

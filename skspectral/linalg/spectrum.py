@@ -66,7 +66,7 @@ class RotatedRows(Rotated):
     def mixed(self, M, null_residual=None):
         """Return the outputs Y M' for M of shape (k, m), see `Rotated.mixed`."""
         null = self.null_residual
-        whole = null.shape[0] > 1 and null.shape[1] == self.n_outputs
+        whole = null.shape[1] == self.n_outputs
         return replace(
             super().mixed(M, null),
             null_residual=null @ (M * self.scale).T if whole else np.zeros((1, 1)),

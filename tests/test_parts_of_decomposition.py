@@ -1,0 +1,256 @@
+"""Small parts of `decomposition` and of what is said of variances: rules with limits, at their limits."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import reference
+from problems import close
+
+from skspectral.criteria import CRITERIA
+from skspectral.decomposition import plan as planning
+from skspectral.decomposition.certificate import _check_probes, bracket_width, evidence_bounds
+from skspectral.decomposition.plan import Plan, Route
+from skspectral.inference.solution import solve
+from skspectral.inference.uncertainty import _is_held
+from skspectral.inference.variances import VarianceBounds, finite_ratio, resolvable_ratios
+from skspectral.linalg.factors import pivoted_cholesky
+from skspectral.linalg.rows import check_target_size
+from skspectral.linalg.spectrum import Spectrum
+from skspectral.support.exceptions import IndefiniteKernelError
+
+PLENTY = 1e15
+
+
+@pytest.fixture
+def memory(monkeypatch):
+    """Return a function that sets the size of the memory, which is plenty otherwise."""
+
+    def set_size(size):
+        monkeypatch.setattr(planning, "physical_memory", lambda: size)
+
+    set_size(PLENTY)
+    return set_size
+
+
+@pytest.mark.parametrize(
+    ("options", "n", "route"),
+    [
+        ({}, 999, Route.EXACT),
+        ({}, 1000, Route.CERTIFIED_OR_EXACT),
+        ({}, 12_000, Route.CERTIFIED_OR_EXACT),
+        ({}, 12_001, Route.AFFORDABLE),
+        ({"couples_rows": True}, 5_000, Route.CERTIFIED_OR_EXACT),
+        ({"couples_rows": True}, 5_001, Route.AFFORDABLE),
+        ({"must_be_exact": True}, 12_001, Route.EXACT),
+        ({"must_be_exact": True}, 32_000, Route.EXACT),
+        ({"must_be_exact": True}, 32_001, Route.AFFORDABLE),
+        ({"method": "exact", "rank": 5}, 100, Route.EXACT),
+        ({"indefinite": "flip"}, 20_000, Route.EXACT),
+        ({"selection": "greedy", "rank": 5}, 100, Route.GREEDY),
+        ({"method": "low_rank"}, 100, Route.CERTIFIED),
+        ({"rank": 5}, 100, Route.OF_RANK),
+    ],
+)
+def test_routes_at_the_limits_of_their_sizes(memory, options, n, route):
+    plan = Plan(**options)
+    assert plan.route(n) is route
+    assert plan.looks_at_targets(n) == (route not in (Route.EXACT, Route.OF_RANK))
+    assert plan.has_given_rank(n) == (route in (Route.OF_RANK, Route.AFFORDABLE))
+
+
+@pytest.mark.parametrize(("couples_rows", "matrices"), [(False, 3.5), (True, 10.0)])
+def test_a_matrix_is_taken_where_it_fits_in_memory(memory, couples_rows, matrices):
+    plan = Plan(couples_rows=couples_rows, must_be_exact=True)
+    needed = 8.0 * matrices * 2000**2
+    memory(needed * 1.001)
+    assert plan.route(2000) is Route.EXACT
+    memory(needed)
+    assert plan.route(2000) is Route.AFFORDABLE
+
+
+def test_ranks_that_are_affordable(memory):
+    """5 n r^2 flops of a step, 20 n r^3 where rows are coupled, in what ten seconds hold."""
+    n = 60_000
+    rank = int(2 * (3e11 / (5.0 * n)) ** 0.5)
+    assert Plan().factor_rank(n) == rank
+    assert Plan().learning_rank(n) == rank // 2
+    assert Plan().flops_of_step(n) == 5.0 * n * (rank // 2) ** 2
+    coupled = int((3e11 / (20.0 * n)) ** (1.0 / 3.0))
+    assert Plan(couples_rows=True).factor_rank(n) == Plan(couples_rows=True).learning_rank(n) == coupled
+    memory(2.0 * 8.0 * 4.0 * n * 100.5)  # half of it for four arrays of the size of a factor
+    assert Plan().factor_rank(n) == 100
+    memory(1.0)
+    assert Plan().factor_rank(n) == Plan().learning_rank(n) == 1
+    memory(PLENTY)
+    assert Plan().factor_rank(500) == Plan().learning_rank(500) == 500
+    assert Plan(rank=7).factor_rank(5) == 5
+    assert Plan(rank=7).learning_rank(100) == Plan(rank=7).factor_rank(100) == 7
+    assert Plan("exact").flops_of_step(10) == 1000.0
+
+
+def test_plans_of_some_of_the_rows(memory):
+    plan = Plan("low_rank", 10)
+    assert plan.for_rows(20) == Plan("exact")
+    assert plan.for_rows(21) == plan
+    assert Plan("auto", 10, "greedy").for_rows(8) == Plan("auto", 8, "greedy")
+    assert Plan().for_rows(5) == Plan()
+    learning = Plan("auto", 10, "greedy", indefinite="refuse").for_learning()
+    assert learning == Plan("auto", 10, keeps_rows=True)
+    assert not learning.may_move
+    assert Plan("auto", 10).may_move
+    assert not Plan().may_move
+
+
+@pytest.mark.parametrize(("n", "expected"), [(999, False), (1000, True)])
+def test_steps_of_learning_use_factors_on_many_rows(n, expected):
+    assert Plan().may_use_factors(n) == expected
+    assert Plan("low_rank").may_use_factors(n)
+    assert not Plan("exact").may_use_factors(n)
+
+
+def test_exact_features_are_taken_where_they_are_no_more_than_the_rank():
+    assert Plan(rank=5).takes_exact_features(5)
+    assert not Plan(rank=5).takes_exact_features(6)
+    assert Plan().takes_exact_features(6)
+    assert Plan("exact", 5).takes_exact_features(6)
+    assert not Plan(selection="greedy").takes_exact_features(1)
+
+
+def test_what_rows_and_memory_cannot_hold_is_refused(memory, monkeypatch):
+    asked = []
+    monkeypatch.setattr(planning, "check_fits", lambda needed, what, advice: asked.append((needed, what)))
+    Plan("exact").check(32_000)
+    Plan("low_rank", 10).check(10)
+    Plan("exact", 11).check(10)
+    assert [needed for needed, _ in asked] == [8.0 * 3.5 * 32_000**2, 8.0 * 4.0 * 10 * 10, 8.0 * 3.5 * 100]
+    for plan in (Plan("exact"), Plan(indefinite="clip")):
+        with pytest.raises(ValueError, match="32001 rows"):
+            plan.check(32_001)
+    with pytest.raises(ValueError, match="rank=11 is larger than the number of rows, 10"):
+        Plan("low_rank", 11).check(10)
+    for refused in ({"method": "low_rank"}, {"rank": 2}, {"selection": "greedy"}):
+        with pytest.raises(ValueError, match="indefinite='flip' replaces eigenvalues"):
+            Plan(**refused, indefinite="flip").check(10)
+
+
+# -- certificates
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_bounds_of_the_evidence_hold_that_of_the_matrix(intercept):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 6.0, (30, 1))
+    K, y = reference.matern12(X), np.sin(X) + 0.3 * rng.normal(size=(30, 1))
+    F = np.ones((30, 1)) if intercept else None
+    gram = SimpleNamespace(
+        diagonal=lambda X: np.diag(K).copy(),
+        precision=lambda X: np.finfo(float).eps,
+        fingerprint=lambda X: np.linspace(0.0, 1.0, 30, endpoint=False),
+        columns=lambda X, j: K[:, j],
+        block=lambda X, j: K[np.ix_(j, j)],
+        rows=lambda X, j: X[j],
+    )
+    factor = pivoted_cholesky(gram, X, rank=15)
+    spectrum = Spectrum.from_factor(factor.Phi, F, is_exact=False)
+    solution = solve(spectrum.rotate(y), CRITERIA["evidence"])
+    b, a = solution.noise_var[0], solution.signal_var[0]
+    exact = reference.reml(K, y[:, 0], F, b, a) if intercept else reference.log_evidence(K, y[:, 0], b, a)
+    lower, upper = evidence_bounds(solution, factor.tau)
+    g, n = b / a, 30 - intercept
+    assert lower < exact < upper
+    assert lower == pytest.approx(solution.log_evidence - 0.5 * n * np.log1p(factor.tau / (n * g)))
+    w = solution.dual[:, 0] / solution.rotated.scale[0]
+    missed = w @ (K - factor.Phi @ factor.Phi.T) @ w
+    same, closer = evidence_bounds(solution, factor.tau, np.array([missed]))
+    assert same == lower
+    assert exact < closer < upper
+    scale = solution.rotated.scale[0]
+    by_missed = solution.log_evidence + 0.5 * g * missed / (b / scale**2)
+    by_tau = upper
+    assert closer == pytest.approx(np.minimum(by_missed, by_tau))
+
+
+def test_the_width_of_brackets():
+    assert bracket_width(np.array([1.0, -np.inf]), np.array([1.5, -np.inf])) == 0.5
+    assert bracket_width(np.array([1.0, 2.0]), np.array([4.0, 2.5])) == 3.0
+    assert bracket_width(np.array([1.0]), np.array([0.5])) == 0.0
+
+
+def test_quotients_that_no_positive_matrix_of_a_trace_has_are_refused():
+    gram = SimpleNamespace(precision=lambda X: 1e-8, diagonal=lambda X: np.array([1.0, 2.0]))
+    problem = SimpleNamespace(gram=gram, data=SimpleNamespace(X=None))
+    root = np.array([1.0, 3.0])  # the largest entry of the weighted diagonal is 18
+    for fine in ([0.0, 0.5], [0.2, 0.5 + 17e-4], [-17e-4, 0.1]):
+        _check_probes(np.array(fine), 0.5, problem, root)
+    for bad, smallest in (([0.0, 0.5 + 19e-4], -19e-4), ([-19e-4, 0.1], -19e-4)):
+        with pytest.raises(IndefiniteKernelError) as caught:
+            _check_probes(np.array(bad), 0.5, problem, root)
+        assert caught.value.smallest_eigenvalue == pytest.approx(smallest)
+        assert caught.value.tolerance == pytest.approx(18e-4)
+
+
+# -- variances
+
+
+def test_ratios_inside_of_bounds():
+    assert VarianceBounds().noise_ratio == (0.0, np.inf)
+    assert VarianceBounds((1.0, 4.0), (2.0, 8.0)).noise_ratio == (0.125, 2.0)
+    assert VarianceBounds((1.0, 4.0), (0.0, 8.0)).noise_ratio == (0.125, np.inf)
+    assert VarianceBounds((0.0, 4.0), (2.0, np.inf)).noise_ratio == (0.0, 2.0)
+    assert VarianceBounds((1.0, 4.0), (0.0, 0.0)).noise_ratio == (np.inf, np.inf)
+    assert VarianceBounds((0.0, 0.0), (0.0, 8.0)).noise_ratio == (0.0, 0.0)
+    assert VarianceBounds().is_free
+    assert not VarianceBounds((0.0, 1.0)).is_free
+    assert not VarianceBounds(signal=(1.0, np.inf)).is_free
+    assert VarianceBounds((1.0, 1.0), (2.0, 2.0)).is_fixed
+    assert not VarianceBounds((1.0, 1.0), (2.0, 3.0)).is_fixed
+    assert not VarianceBounds((1.0, 2.0), (3.0, 3.0)).is_fixed
+    assert VarianceBounds((1.0, 2.0), (3.0, 4.0)).of_signal == VarianceBounds(signal=(3.0, 4.0))
+
+
+def test_no_noise_is_what_rounding_of_the_targets_hides():
+    eps = np.finfo(np.float64).eps
+    scale = np.array([3.0, 2.0])
+    assert VarianceBounds((0.0, 40.0 * eps)).allow_no_noise(10, scale)
+    assert not VarianceBounds((0.0, 41.0 * eps)).allow_no_noise(10, scale)
+    assert not VarianceBounds((40.0 * eps, 40.0 * eps), (0.0, 1.0)).allow_no_noise(10, scale)
+    assert VarianceBounds((40.0 * eps, 40.0 * eps), (0.0, 4.0)).allow_no_noise(10, scale)
+
+
+def test_bounds_in_units_of_the_targets():
+    box = VarianceBounds((1.0, 4.0), (0.0, np.inf)).box(np.array([1.0, 2.0]))
+    lower, upper = box.noise_limits(np.zeros((1, 2)))[:2]
+    assert lower[0] == pytest.approx([1.0, 0.25])
+    assert upper[0] == pytest.approx([4.0, 1.0])
+
+
+def test_resolvable_ratios():
+    finite = np.finfo(np.float64)
+    assert resolvable_ratios(2.0, 1e-10) == (1e-10, 2e6)
+    assert resolvable_ratios(2.0, 0.0) == (2.0 * finite.eps, 2e6)
+    assert resolvable_ratios(1e305, 1.0)[1] == pytest.approx(0.5 * finite.max)
+    assert finite_ratio(np.array([1.0, 1e300]), np.array([4.0, 1e-20])).tolist() == [0.25, finite.max]
+
+
+@pytest.mark.parametrize(("value", "held"), [(1.0, True), (1.0 + 9e-9, True), (1.0 + 2e-8, False)])
+def test_a_variance_is_held_within_a_slack_of_its_bounds(value, held):
+    assert _is_held(value, (1.0, np.inf)) == held
+    assert _is_held(2.0 / value, (0.0, 2.0)) == held
+    assert not _is_held(value - 1.0, (0.0, np.inf))
+    assert _is_held(value, (1.0, 5.0)) == held
+
+
+def test_targets_must_have_a_size_whose_square_is_a_number():
+    check_target_size(np.array([0.9e152, 1.1e-152]))
+    for size in (1e152, 0.99e-152, 0.0, np.inf, np.nan):
+        with pytest.raises(ValueError, match=r"It must lie between 1e-152 and 1e\+152") as caught:
+            check_target_size(np.array([1.0, size]))
+        assert f"root mean square of {size:.3g}," in str(caught.value)
+
+
+def test_boxes_of_bounds_beyond_all_numbers():
+    box = VarianceBounds((1e300, np.inf), (1e-300, 1e300)).box(np.array([1e-10]))
+    lower = box.noise_limits(np.zeros((1, 1)))[0]
+    assert np.isfinite(lower).all()
+    assert close(lower, np.full((1, 1), np.finfo(np.float64).max))

@@ -1,0 +1,403 @@
+"""Small parts of `inference` beside naive definitions: single rules whose effect a fit hardly shows."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from problems import close
+from scipy.optimize import brentq
+from scipy.stats import norm, t
+
+from skspectral.criteria.joint_evidence import between
+from skspectral.inference import modes, sparse, sparse_classes
+from skspectral.inference.averaging import _NO_MASS, _edges, _Panels
+from skspectral.inference.changing_noise import ChangingNoise
+from skspectral.inference.correlated import _Complete
+from skspectral.inference.covariances import _Counted, _status, _with_missing, _without_traces
+from skspectral.inference.observations import observe
+from skspectral.inference.sparse import Ascent, worthwhile
+from skspectral.inference.sparse_noise import KnownNoise, ProfiledNoise, TooLittleNoise
+from skspectral.inference.student_mixture import StudentMixture, inflate
+from skspectral.inference.tuned import _status as status_of_minima
+from skspectral.inference.tuning import _may_hide_roots, minimize_each
+from skspectral.likelihoods import Bernoulli
+from skspectral.linalg.active import Active, FunctionValues
+from skspectral.linalg.covariance_pair import CovariancePair
+from skspectral.linalg.curved import DensePrior
+
+# -- mixtures of Student-t
+
+LOCATION = np.array([[-3.0, 1.0, 4.0], [10.0, 10.5, 50.0]])
+SCALE = np.array([[0.5, 2.0, 1.0], [0.1, 3.0, 0.01]])
+WEIGHT = np.array([0.5, 0.3, 0.2])
+
+
+def one(dof, location, scale):
+    return norm(location, scale) if np.isinf(dof) else t(dof, location, scale)
+
+
+@pytest.mark.parametrize("dof", [2.5, 7.0, np.inf])
+def test_moments_and_quantiles_of_a_mixture_are_those_of_its_definition(dof):
+    mixture = StudentMixture(LOCATION, SCALE, WEIGHT, dof)
+    mean = (LOCATION * WEIGHT).sum(axis=1)
+    second = ((one(dof, LOCATION, SCALE).var() + LOCATION**2) * WEIGHT).sum(axis=1)
+    assert mixture.mean == pytest.approx(mean)
+    assert mixture.variance == pytest.approx(second - mean**2)
+    for probability in (1e-4, 0.3, 0.5, 0.97):
+        reached = [
+            WEIGHT @ one(dof, *row).cdf(y)
+            for y, *row in zip(mixture.quantile(probability), LOCATION, SCALE, strict=True)
+        ]
+        assert reached == pytest.approx([probability] * 2, rel=1e-9)
+
+
+@pytest.mark.parametrize("dof", [3.0, np.inf])
+def test_the_search_for_a_quantile_begins_at_those_of_the_components(dof):
+    """Where all components are one it is there at once: one look, and one that finds nothing to do."""
+    looks = []
+
+    class Watched(StudentMixture):
+        def _distribution(self, y):
+            looks.append(y)
+            return super()._distribution(y)
+
+    mixture = Watched(np.full((2, 3), 7.0), np.full((2, 3), 2.0), WEIGHT, dof)
+    assert mixture.quantile(0.9) == pytest.approx(np.full(2, one(dof, 7.0, 2.0).ppf(0.9)))
+    assert len(looks) == 1
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dof", [3.0, np.inf])
+def test_a_component_without_spread_is_a_step(dof):
+    mixture = StudentMixture(np.array([[0.0, 2.0]]), np.array([[0.0, 1.0]]), np.array([0.4, 0.6]), dof)
+    for y in (-1e150, -1e-5, 1e-5, 3.0, 1e150):
+        expected = 0.4 * (y > 0) + 0.6 * one(dof, 2.0, 1.0).cdf(y)
+        assert mixture._distribution(np.array([y]))[0] == pytest.approx(expected)
+    below = 0.6 * one(dof, 2.0, 1.0).cdf(0.0)
+    assert mixture.quantile(below + 0.2)[0] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_mixtures_are_joined_without_components_of_no_weight():
+    first = StudentMixture(LOCATION, SCALE, WEIGHT, 4.0)
+    second = StudentMixture(-LOCATION, 2.0 * SCALE, np.array([1.0 - 1e-9, 1e-9, 0.0]), 4.0)
+    both = StudentMixture.joined([first, second], [0.25, 0.75])
+    weight = np.array([0.125, 0.075, 0.05, 0.75])
+    assert both.dof == 4.0
+    assert both.weight.sum() == pytest.approx(1.0, abs=1e-15)
+    assert both.weight == pytest.approx(weight)
+    np.testing.assert_array_equal(both.location, np.hstack([LOCATION, -LOCATION[:, :1]]))
+    np.testing.assert_array_equal(both.scale, np.hstack([SCALE, 2.0 * SCALE[:, :1]]))
+    halves = StudentMixture.joined([first, first], [1.5e-7, 1.0])  # the limit is a share of the largest
+    assert len(halves.weight) == 4
+    assert len(StudentMixture.joined([first, first], [1e-8, 1.0]).weight) == 3
+
+
+def test_the_variance_of_student_t():
+    squares = np.array([0.0, 1.0, 5.0])
+    np.testing.assert_array_equal(inflate(squares, np.inf), squares)
+    assert inflate(squares, 5.0) == pytest.approx(squares * 5.0 / 3.0)
+    for dof in (2.0, 1.0):
+        np.testing.assert_array_equal(inflate(squares, dof), [0.0, np.inf, np.inf])
+    np.testing.assert_array_equal(inflate(np.array([-1.0]), 2.0), [-np.inf])
+    assert inflate(squares, 2.5) == pytest.approx(squares * 5.0)
+
+
+# -- the average over variances
+
+
+def test_panels_are_negligible_where_no_peak_between_their_nodes_can_matter():
+    """A tent of the steepest slope, its top halfway between the two nodes that are farthest apart."""
+    a, b, steepest = np.array([-1.0]), np.array([3.0]), 2.5
+
+    def tent(top):
+        return _Panels.make(lambda x: top - steepest * np.abs(x - 1.0)[:, None], a, b)
+
+    nodes, weights = np.polynomial.legendre.leggauss(8)
+    height = np.log(2.0 * weights[3:5].max())  # what the weight of the nodes beside the top makes of it
+    for top, expected in ((-1e-6, True), (1e-6, False)):
+        panels = tent(top - height - _NO_MASS)
+        assert panels.are_negligible(np.zeros(1), steepest).tolist() == [expected]
+    both = _Panels.make(lambda x: np.stack([0.0 * x, -1e3 + 0.0 * x], axis=1), a, b)
+    assert not both.are_negligible(np.zeros(2), steepest)  # one output has mass there
+    assert np.diff(nodes).max() == pytest.approx(2.0 * nodes[4])
+
+
+@pytest.mark.parametrize(("flat", "widths"), [(5.0, (1.0, 2.0)), (-9.0, (32.0, 32.0)), (99.0, (1.0, 2.0))])
+def test_first_panels_are_wide_beyond_all_eigenvalues(flat, widths):
+    edges = _edges(0.0, 70.0, flat)
+    assert edges[0] == 0.0
+    assert edges[-1] == 70.0
+    steps, inside = np.diff(edges), min(max(flat, 0.0), 70.0)
+    assert (steps > 0).all()
+    assert (steps[edges[1:] <= inside + 1e-9] <= 2.0).all()
+    beyond = steps[edges[:-1] >= inside - 1e-9]
+    assert len(beyond) == int(np.ceil((70.0 - inside) / 32.0))
+    assert len(steps) == len(beyond) + int(np.ceil(inside / 2.0))
+
+
+# -- one-dimensional searches
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_tangents_of_the_slope_that_meet_beyond_0_hide_roots(sign):
+    """1 - 3 t from the left and 2 + 6 (t - w) from the right meet at (4 - 6 w)/3."""
+    ends = sign * np.array([1.0, 2.0, -3.0, 6.0])
+    for width, expected in ((0.66, False), (0.67, True)):
+        assert _may_hide_roots(*ends, width) == expected
+    for k in range(4):  # with any other sign the slope does not turn inside
+        turned = ends * np.where(np.arange(4) == k, -1.0, 1.0)
+        assert not _may_hide_roots(*turned, 5.0)
+
+
+def test_limits_win_ties_from_both_sides():
+    def objective(x, outputs):
+        """A slope down from -5 to the minimum -1 at 0, and up again to `beyond`."""
+        inner = np.clip(x, -9.0, 9.0)
+        f = np.where(np.isinf(x), 5.0, inner**2)
+        f, f1, f2 = (np.broadcast_to(v, (len(x), len(outputs))) for v in (f, 2.0 * inner, 2.0 + 0.0 * inner))
+        return f + 0.0, f1, f2
+
+    for tie, place in ((0.0, "interior"), (0.24, "interior"), (0.26, "lower")):
+        assert minimize_each(objective, 1, -0.5, 3.0, tie=tie).place[0] == place
+
+
+def test_the_status_of_minima_at_the_ends_tells_limits_from_bounds():
+    places = np.array(["lower", "interior", "upper"], dtype=object)
+    assert status_of_minima(places, (True, True)).tolist() == ["noise_free", "interior", "pure_noise"]
+    assert status_of_minima(places, (True, False)).tolist() == ["noise_free", "interior", "bound"]
+    assert status_of_minima(places, (False, True)).tolist() == ["bound", "interior", "pure_noise"]
+
+
+# -- modes
+
+
+def test_a_curvature_is_used_again_where_its_last_step_brought_the_mode_much_nearer(monkeypatch):
+    steps = []
+
+    class Watched(modes._Newton):
+        def step(self, mode):
+            step = super().step(mode)
+            steps.append((self, step.decrement))
+            return step
+
+    monkeypatch.setattr(modes, "_Newton", Watched)
+    x = np.linspace(0.0, 6.0, 30)
+    prior = DensePrior(np.exp(-0.5 * (x[:, None] - x) ** 2), 9.0)
+    mode = modes.find_mode(prior, observe(Bernoulli(), (np.sin(2.0 * x) > 0).astype(float)))
+    assert mode.is_found
+    assert mode.n_factorisations == len({id(newton) for newton, _ in steps}) < mode.n_iter
+    taken, reused, rejected = steps[0], 0, 0
+    for step, following in zip(steps[1:], [*steps[2:], None], strict=True):
+        if step[0] is not taken[0]:
+            taken = step
+        elif following is None or following[0] is step[0]:
+            assert step[1] <= 0.01 * taken[1]
+            taken, reused = step, reused + 1
+        else:
+            assert step[1] > 0.01 * taken[1]
+            rejected += 1
+    assert reused
+    assert rejected
+
+
+@pytest.mark.parametrize("has_constant", [True, False])
+def test_the_log_noise_begins_where_all_is_noise(has_constant):
+    y, weight = np.array([10.0, 11.0, 15.0]), np.array([1.0, 2.0, 0.5])
+    prior = DensePrior(np.eye(3))
+    seen = ChangingNoise(None, prior, y, weight, has_constant, 0.25)
+    spread = y - 12.0 if has_constant else y
+    assert seen.starting_constants() == pytest.approx([0.5 * np.log((weight * spread**2).mean() + 0.25)])
+    still = ChangingNoise(None, prior, np.full(3, 4.0), weight, True)
+    assert still.starting_constants() == pytest.approx([0.5 * np.log(1e-300)])
+    missed = ChangingNoise(None, prior, y, weight, has_constant, 0.25, np.array([0.0, 1.0, 2.0]))
+    least = 0.25 + (2.0 * 1.0 + 0.5 * 2.0) / 3.0
+    assert missed.starting_constants() == pytest.approx([0.5 * np.log((weight * spread**2).mean() + least)])
+
+
+# -- relevance vectors
+
+
+def test_functions_that_stand_for_each_other_do_not_leave_together():
+    rng = np.random.default_rng(0)
+    column = rng.normal(size=30)
+    Phi = np.column_stack([column, column + 1e-3 * rng.normal(size=30)])
+    Phi /= np.linalg.norm(Phi, axis=0)
+    y = 5.0 * Phi[:, 0] + 0.1 * rng.normal(size=30)
+    ascent = Ascent(Active(FunctionValues(Phi, y), np.array([2500.0, 2500.0])), ProfiledNoise(30), 1e-6, 100)
+    assert (ascent.outlook_of_members().d == 0).all()  # the model is better without either
+    before = ascent.noise.value(ascent.active)
+    assert ascent.remove()
+    assert len(ascent.active.members) == 1
+    assert ascent.n_steps == 1
+    assert ascent.noise.value(ascent.active) <= before
+    assert not ascent.remove()
+
+
+@pytest.mark.parametrize(
+    ("slope", "expected"),
+    [
+        (0.4, ["remove", "newton"]),  # functions leave first, where the others have nearly settled
+        (0.6, ["newton"]),
+        (1e-11, ["remove", "remove"]),
+        (2e-10, ["remove", "newton"]),
+    ],
+)
+def test_functions_leave_once_the_others_have_nearly_settled(slope, expected):
+    calls = []
+
+    class Watched(Ascent):
+        def gradient(self):
+            return np.array([0.0, -slope])
+
+        def remove(self):
+            calls.append("remove")
+            return False
+
+        def _newton_step(self):
+            calls.append("newton")
+            return True
+
+    ascent = Watched(Active(FunctionValues(np.eye(3), np.ones(3)), np.ones(3)), ProfiledNoise(3), 1e-6, 10)
+    assert ascent._step() == (expected[-1] == "newton")
+    assert calls == expected
+
+
+def test_functions_enter_for_too_little_noise_down_to_a_gain_of_one():
+    """A function of gain e - 1 - log e; noise of the mean square 1 times a share of 1."""
+    n = 50
+    for gain, enters in ((0.97, False), (1.03, True), (1.9, True)):
+        e = brentq(lambda e, gain=gain: e - 1.0 - np.log(e) - gain, 1.0, 20.0)
+        y = np.append(np.sqrt(e), np.full(n - 1, np.sqrt((n - e) / (n - 1))))
+        active = Active(FunctionValues(np.eye(n)[:, :1], y), np.zeros(1))
+        assert sparse._overfill(active, TooLittleNoise(n, 1.0), 1e-6, 100) == int(enters)
+        assert len(active.members) == int(enters)
+
+
+def test_no_more_functions_enter_than_half_of_the_rows():
+    n = 8
+    active = Active(FunctionValues(np.eye(n), np.full(n, 9.0)), np.zeros(n))
+    assert sparse._overfill(active, TooLittleNoise(n, 0.01), 1e-6, 100) == 4
+    nothing = Active(FunctionValues(np.eye(n), np.zeros(n)), np.zeros(n))
+    assert sparse._overfill(nothing, TooLittleNoise(n, 0.01), 1e-6, 100) == 0
+
+
+def test_what_is_worthwhile_grows_with_the_rows_between_limits():
+    assert [worthwhile(n) for n in (10, 2000, 10_000, 100_000)] == pytest.approx([0.1, 0.1, 0.5, 1.0])
+
+
+@pytest.mark.parametrize("rise", [0.0, 5e-10, -1.0])
+def test_rounds_of_classes_end_after_ten_without_a_larger_evidence(monkeypatch, rise):
+    rounds = []
+
+    def described(K, v, fit, n_iter):
+        rounds.append(n_iter)
+        value = -5.0 + n_iter if n_iter <= 3 else -2.0 + rise * (n_iter - 3)
+        return sparse_classes.LatentExpansion(None, None, None, 0.0, value, n_iter, False)
+
+    monkeypatch.setattr(sparse_classes, "laplace", lambda *args, **kwargs: None)
+    monkeypatch.setattr(sparse_classes, "_prior", lambda K, v: None)
+    monkeypatch.setattr(sparse_classes, "_described", described)
+    monkeypatch.setattr(sparse_classes, "_next", lambda *args: None)
+    monkeypatch.setattr(sparse_classes, "_is_settled", lambda v, new: False)
+    settings = {"has_constant": True, "tol": 1e-6, "max_iter": 40}
+    end = sparse_classes.expand_latent(np.zeros((2, 2)), None, **settings)
+    assert end.converged
+    assert end.n_iter == 13  # three that were better, ten that were not
+    assert end.log_evidence == pytest.approx(-2.0)
+    few = sparse_classes.expand_latent(np.zeros((2, 2)), None, **settings | {"max_iter": 12})
+    assert not few.converged
+
+
+@pytest.mark.parametrize(
+    ("v", "new", "expected"),
+    [
+        ([0.0, 2.0], [0.0, 2.0], True),
+        ([0.0, 2.0], [0.0, 2.0 * (1.0 + 5e-10)], True),
+        ([0.0, 2.0], [0.0, 2.0 * (1.0 - 2e-9)], False),
+        ([0.0, 2.0], [1e-30, 2.0], False),
+        ([1.0, 2.0], [0.0, 2.0], False),
+    ],
+)
+def test_prior_variances_have_settled_where_none_changes(v, new, expected):
+    with np.errstate(divide="raise"):
+        assert sparse_classes._is_settled(np.array(v), np.array(new)) == expected
+
+
+def test_known_noise_is_that_of_the_density_of_targets():
+    rng = np.random.default_rng(0)
+    Phi = np.linalg.qr(rng.normal(size=(12, 3)))[0]
+    y, d, noise = rng.normal(size=12), np.array([2.0, 0.0, 0.5]), KnownNoise(0.3)
+    active = Active(FunctionValues(Phi, y), d)
+    C = np.eye(12) + (Phi * d) @ Phi.T
+    expected = y @ np.linalg.solve(0.3 * C, y) + np.linalg.slogdet(C)[1]
+    assert noise.value(active) == pytest.approx(expected)
+    assert noise.variance(active) == 0.3
+
+
+# -- covariances
+
+
+def complete(noise=0.5, signal=1.0, k=2, r=30):
+    """Return the evidence of independent outputs with variances signal s + noise."""
+    s = np.geomspace(1e-3, 9.0, r)
+    Y = np.sqrt(noise + signal * s)[:, None] * np.random.default_rng(0).normal(size=(r, k))
+    return _Complete(s, np.ones(r), Y)
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_signal_and_noise_that_are_missing_come_back(part):
+    model = complete()
+    parts = [np.full(2, 0.5), np.full(2, 0.5)]
+    parts[part] = np.array([0.0, 0.5])
+    parts[1 - part] = 1.0 - parts[part]
+    here = model.at(CovariancePair(np.eye(2), np.eye(2), *parts))
+    counted = _Counted(model)
+    there = _with_missing(counted, here)
+    assert there.value < here.value
+    assert there.pair.parts[part].min() > model.least[part]
+    assert counted.n_evaluations >= 1
+    whole = model.at(CovariancePair(np.eye(2), np.eye(2), *np.full((2, 2), 0.5)))
+    assert _with_missing(_Counted(model), whole) is whole
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_traces_of_signal_and_noise_are_set_to_0(part):
+    model = complete(noise=float(1 - part), signal=float(part))
+    parts = [np.full(2, 0.5), np.full(2, 0.5)]
+    parts[part] = np.array([0.5 * model.least[part], 0.5])
+    parts[1 - part] = 1.0 - parts[part]
+    here = model.at(CovariancePair(np.eye(2), np.eye(2), *parts))
+    counted = _Counted(model)
+    there = _without_traces(counted, here)
+    assert there.pair.parts[part][0] == 0.0
+    assert there.pair.parts[part][1] == pytest.approx(0.5)
+    assert counted.n_evaluations == 1
+    assert _without_traces(counted, there) is there
+    assert counted.n_evaluations == 1
+
+
+def test_the_status_of_covariances():
+    model = SimpleNamespace(least=(1e-3, 1e-6))
+
+    def status(signal, noise, converged=True):
+        point = SimpleNamespace(pair=SimpleNamespace(signal=np.array(signal), noise=np.array(noise)))
+        return _status(model, point, converged)
+
+    assert status([0.5, 0.5], [0.5, 0.5]) == "interior"
+    assert status([0.5, 1e-3], [0.5, 1.0]) == "low_rank"
+    assert status([0.5, 1.0], [0.5, 1e-6]) == "noise_free"
+    assert status([1e-3, 1.0], [1.0, 1e-6]) == "noise_free"
+    assert status([1e-3, 1.0], [1.0, 1e-6], converged=False) == "not_converged"
+
+
+def test_curvatures_go_from_the_exact_one_to_one_that_is_never_negative():
+    rng = np.random.default_rng(0)
+    shown, expected = (A @ A.T for A in rng.normal(size=(2, 4, 4)))
+    exact, *others, last = between(shown, expected)
+    assert close(exact, 2.0 * shown - expected, 1e-14)
+    np.testing.assert_array_equal(last, expected)
+    before = exact
+    for H in others:  # less and less of the expected one is taken off
+        assert np.linalg.eigvalsh(H - before).min() > 0
+        before = H
+    assert close(others[-1], 2.0 * shown, 1e-14)

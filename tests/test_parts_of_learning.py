@@ -1,0 +1,687 @@
+"""Small parts of `learning` beside naive definitions: rules and counts that the end of a fit hardly shows."""
+
+import itertools
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from problems import close, smooth
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from skspectral.criteria import CRITERIA
+from skspectral.decomposition.data import Data
+from skspectral.decomposition.plan import Plan
+from skspectral.inference.approximate import laplace
+from skspectral.inference.variances import VarianceBounds
+from skspectral.learning import design, latent, levels, moving, step_factors
+from skspectral.learning.descent import (
+    _bfgs,
+    _damped,
+    _initial_curvature,
+    _line_search,
+    _newton_direction,
+    _updated,
+    _Walk,
+    minimize_in_box,
+)
+from skspectral.learning.exploration import Explorer
+from skspectral.learning.landmarks import LandmarkObjective, RowsInMemory
+from skspectral.learning.latent import LatentObjective, _optimise, learn_latent
+from skspectral.learning.latent_task import LatentTask
+from skspectral.learning.moving import _Adam
+from skspectral.learning.noise_task import MeanProcess
+from skspectral.learning.objectives import Evaluation, profiled_evidence
+from skspectral.learning.task import Task
+from skspectral.likelihoods import Poisson
+
+# -- the curvature around learned parameters
+
+
+def make_task(theta_prior=None, plan=None):
+    X, y = smooth(n=25)
+    data = Data.with_intercept(X, y[:, None], None, True)
+    plan = Plan() if plan is None else plan
+    kernel = RBF([1.0, 0.7])
+    return Task(data, kernel, CRITERIA["evidence"], VarianceBounds(), theta_prior=theta_prior, plan=plan)
+
+
+def bowl(theta):
+    """-2 log density of a normal prior, with its gradient."""
+    centre, precision = np.array([0.3, -0.2]), np.array([2.0, 5.0])
+    return float(precision @ (theta - centre) ** 2), 2.0 * precision * (theta - centre)
+
+
+@pytest.mark.parametrize("prior", [None, bowl])
+def test_slopes_and_axes_are_those_of_the_log_posterior_density(prior):
+    task, theta = make_task(prior), np.array([0.1, -0.3])
+
+    def density(theta):
+        return profiled_evidence(task, theta, eval_gradient=False) - (prior(theta)[0] / 2 if prior else 0.0)
+
+    h = 1e-4 * np.eye(2)
+    differences = [(density(theta - e) - density(theta + e)) / 2e-4 for e in h]
+    assert close(design._slope(task, theta), differences, 1e-5)
+    steps = 0.05 * np.eye(2)
+    H = [(design._slope(task, theta + e) - design._slope(task, theta - e)) / 0.1 for e in steps]
+    axes = design._axes(task, theta)
+    assert close(np.linalg.inv(axes @ axes.T), (H + np.transpose(H)) / 2, 1e-8)
+
+
+def test_axes_are_no_longer_than_flat_and_no_shorter_than_narrow_densities_need(monkeypatch):
+    curvature = np.array([0.01, 1e12, 25.0])
+    monkeypatch.setattr(design, "_slope", lambda task, theta: curvature * theta)
+    task = SimpleNamespace(kernel=RBF([1.0, 1.0, 1.0], (np.exp(-1.0), np.exp(1.0))))
+    # in the middle, and at a bound, where the difference is one-sided
+    for theta in (np.zeros(3), np.array([0.0, 0.0, 1.0])):
+        axes = design._axes(task, theta)
+        lengths = np.sort(np.sqrt((axes**2).sum(axis=0)))
+        assert lengths == pytest.approx([1e-4, 0.2, 1.0])
+
+
+# -- descents
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_update_of_no_curvature_by_no_change_is_none():
+    np.testing.assert_array_equal(
+        _updated(np.zeros((2, 2)), np.ones(2), np.zeros(2), False), np.zeros((2, 2))
+    )
+
+
+@pytest.mark.parametrize("size", [1.0, 1e200, 1e-200])
+def test_updates_are_those_of_bfgs_in_any_unit(size):
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(3, 3))
+    B, step = A @ A.T + np.eye(3), rng.normal(size=3)
+    change = B @ step + 0.1 * rng.normal(size=3)
+    assert step @ change > 0.2 * step @ B @ step
+    Bs = B @ step
+    expected = B - np.outer(Bs, Bs) / (step @ Bs) + np.outer(change, change) / (step @ change)
+    assert close(_updated(size * B, step, size * change, False) / size, expected, 1e-12)
+    assert _updated(size * B, step, size * change, False) @ step / size == pytest.approx(change)
+
+
+@pytest.mark.parametrize("agreement", [-3.0, 0.0, 0.19])
+def test_changes_that_show_no_curvature_are_mixed_with_what_was_known(agreement):
+    """Powell's damping: a fifth of the curvature that was known is left along the step."""
+    B, step = np.diag([2.0, 3.0]), np.array([1.0, 0.0])
+    new = _bfgs(B, step, agreement * B @ step, fresh=False)
+    assert step @ new @ step == pytest.approx(0.2 * 2.0)
+    assert new[1, 1] == 3.0
+    assert _bfgs(B, step, 0.3 * B @ step, fresh=False)[0, 0] == pytest.approx(0.6)
+
+
+def test_the_first_change_gives_the_curvature_its_scale():
+    step, change = np.array([0.5, 0.0]), np.array([2.0, 1.0])
+    new = _bfgs(77.0 * np.eye(2), step, change, fresh=True)
+    scale = 5.0 / 1.0  # change'change / step'change
+    B = scale * np.eye(2)
+    expected = B - np.outer(B @ step, B @ step) / (step @ B @ step) + np.outer(change, change) / 1.0
+    assert close(new, expected, 1e-12)
+
+
+def test_first_steps_are_half_a_unit_long():
+    gradient = np.array([3.0, -4.0])
+    B = _initial_curvature(gradient)
+    np.testing.assert_array_equal(B, 10.0 * np.eye(2))
+    assert np.linalg.norm(np.linalg.solve(B, gradient)) == pytest.approx(0.5)
+    np.testing.assert_array_equal(_initial_curvature(np.zeros(2)), 1e-8 * np.eye(2))
+    np.testing.assert_array_equal(_damped(B, gradient), np.diag([10.75, 11.0]))
+
+
+def test_directions_are_newtons_in_the_free_variables_and_no_longer_than_allowed():
+    A = np.random.default_rng(0).normal(size=(3, 3))
+    B, gradient, free = A @ A.T + np.eye(3), np.array([0.3, -0.2, 0.5]), np.array([True, False, True])
+    whole = _newton_direction(B, gradient, free, 10.0)
+    part = np.ix_(free, free)
+    assert whole[free] == pytest.approx(-np.linalg.solve(B[part], gradient[free]))
+    assert whole[1] == 0.0
+    longest = 0.5 * np.abs(whole).max()
+    assert close(_newton_direction(B, gradient, free, longest), 0.5 * whole, 1e-12)
+    flat = _newton_direction(np.diag([1.0, -1e-16, 1.0]), 1e-14 * np.ones(3), np.ones(3, dtype=bool), 10.0)
+    assert flat == pytest.approx([-1e-14, -1e-2, -1e-14])  # no flatter than 1e-12 of the largest
+
+
+def test_steps_are_cut_to_the_minimum_of_a_parabola_or_to_a_quarter_where_nothing_is_defined():
+    tried = []
+
+    def objective(x):
+        tried.append(float(x[0]))
+        return Evaluation(np.inf if x[0] > 0.5 else (x[0] - 0.1) ** 2, 2.0 * (x - 0.1))
+
+    box = (np.array([-9.0]), np.array([9.0]))
+    x, there = _line_search(objective, np.zeros(1), 0.01, np.array([-0.2]), np.ones(1), box, 12)
+    assert tried == pytest.approx([1.0, 0.25, 0.1])  # a parabola has its minimum where it is
+    assert x == pytest.approx([0.1])
+    assert there.value == pytest.approx(0.0, abs=1e-15)
+    x, there = _line_search(objective, np.zeros(1), 0.01, np.array([-0.2]), np.ones(1), box, 1)
+    assert there is None
+    assert x == 0.0
+
+
+def test_a_line_search_asks_for_a_share_of_what_the_slope_promises():
+    """On a line that falls by a share of the slope, and a path that a bound cuts off at half."""
+    box = (np.array([-9.0]), np.array([2.5]))
+    for share, is_enough in ((0.9e-4, False), (1.1e-4, True)):
+
+        def line(x, share=share):
+            return Evaluation(-share * float(x[0] - 2.0), np.array([-1.0]))
+
+        x, there = _line_search(line, np.array([2.0]), 0.0, np.array([-1.0]), np.ones(1), box, 1)
+        assert (there is not None) == is_enough
+        assert x == (2.5 if is_enough else 2.0)
+
+
+@pytest.mark.parametrize(("wall", "places"), [(100.0, [1.0, 0.1]), (-5e-7, [1.0, 0.5])])
+def test_steps_are_cut_by_no_more_than_ten_and_no_less_than_two(wall, places):
+    tried = []
+
+    def objective(x):
+        tried.append(float(x[0]))
+        return Evaluation(wall if x[0] > 0.9 else -1.0, np.zeros(1))
+
+    box = (np.array([-9.0]), np.array([9.0]))
+    _line_search(objective, np.zeros(1), 0.0, np.array([-0.01]), np.ones(1), box, 9)
+    assert tried == pytest.approx(places, abs=1e-9)
+
+
+def test_a_descent_ends_after_two_steps_that_bring_nothing():
+    seen = []
+
+    def flat(x):
+        return Evaluation(1.0 - 1e-9 * len(seen), np.array([1e-3]))
+
+    box = np.array([-9.0]), np.array([9.0])
+    minimize_in_box(flat, np.zeros(1), *box, tolerance=1e-7, report=lambda *step: seen.append(step))
+    assert [step for step, *_ in seen] == [1, 2]
+    limited = []
+    minimize_in_box(
+        lambda x: Evaluation(float(x[0]), np.ones(1)),
+        np.zeros(1),
+        *box,
+        max_steps=3,
+        report=lambda *step: limited.append(step),
+    )
+    assert [step for step, *_ in limited] == [1, 2, 3]
+
+
+# -- the walk of a descent
+
+
+def at_rest(value=1.0, gradient=(0.0, 0.0), looks=None):
+    """Return an objective of one value and gradient everywhere; it keeps where it was asked."""
+
+    def objective(x):
+        if looks is not None:
+            looks.append(x.copy())
+        return Evaluation(value, np.array(gradient, dtype=float))
+
+    return objective
+
+
+def walk_in_box(objective, x, lower, upper, curvature=None):
+    return _Walk(objective, *(np.array(v, dtype=float) for v in (x, lower, upper)), curvature)
+
+
+def test_variables_are_held_at_bounds_that_they_would_leave():
+    gradient = np.array([1.0, -1.0, 1.0, -1.0])
+    walk = walk_in_box(
+        at_rest(gradient=gradient), np.zeros(4), [0, 0, -1, -1], [1, 1, 0, 0], curvature=4.0 * np.eye(4)
+    )
+    assert walk.promise() == pytest.approx(0.25)
+    assert walk._direction == pytest.approx([0.0, 0.25, -0.25, 0.0])
+    B = np.array([[2.0, 1.0], [1.0, 2.0]])
+    level = walk_in_box(at_rest(gradient=[0.0, -1.0]), [0, 0], [0, 0], [9, 9], curvature=B)
+    level.promise()
+    assert level._direction == pytest.approx([-1.0 / 3.0, 2.0 / 3.0])  # no slope is no reason to be held
+    level = walk_in_box(at_rest(gradient=[0.0, 1.0]), [0, 0], [-9, -9], [0, 0], curvature=B)
+    level.promise()
+    assert level._direction == pytest.approx([1.0 / 3.0, -2.0 / 3.0])
+    held = walk_in_box(at_rest(gradient=[1.0, -1.0]), [0, 9], [0, 0], [9, 9])
+    assert held.promise() == -np.inf
+    assert walk_in_box(at_rest(gradient=[1.0, 0.0]), [5, 5], [0, 0], [9, 9]).promise() == np.inf
+
+
+def test_starts_are_brought_into_the_box():
+    walk = walk_in_box(at_rest(), [-5, 20], [0, 0], [9, 9])
+    np.testing.assert_array_equal(walk.x, [0.0, 9.0])
+
+
+def test_first_steps_with_the_curvature_of_other_rows_are_shorter():
+    def longest(curvature, n_steps=0):
+        walk = walk_in_box(at_rest(gradient=[-1e6]), [0], [-99], [99], curvature)
+        walk.n_steps = n_steps
+        walk.B = np.ones((1, 1))
+        walk.promise()
+        return float(walk._direction[0])
+
+    assert longest(np.eye(1)) == 1.0
+    assert longest(None) == longest(np.eye(1), 1) == longest(None, 1) == 2.0
+
+
+def test_a_curvature_that_no_step_has_shown_promises_everything_but_once():
+    walk = walk_in_box(at_rest(gradient=[2.0, 0.0]), [1, 1], [0, 0], [9, 9])
+    assert walk.promise() == np.inf
+    walk.idle = 1
+    assert walk.promise() == pytest.approx(0.5)  # half of 2.0 times half a unit
+    known = walk_in_box(at_rest(gradient=[2.0, 0.0]), [1, 1], [0, 0], [9, 9], curvature=4.0 * np.eye(2))
+    assert known.promise() == pytest.approx(0.5)
+
+
+def test_an_objective_with_a_curvature_gives_it_to_the_start():
+    class Curved:
+        def with_curvature(self, x):
+            return Evaluation(1.0, np.array([4.0, 0.0]), curvature=np.diag([3.0, 2.0]))
+
+    walk = walk_in_box(Curved(), [0, 0], [-9, -9], [9, 9], curvature=np.eye(2))
+    np.testing.assert_array_equal(walk.B, np.diag([4.0, 2.0]))  # a quarter of the slope more
+    assert not walk.fresh
+
+
+@pytest.mark.parametrize(("slope", "n_looks"), [(1.0, 12), (1e-7, 2)])
+@pytest.mark.parametrize("was_fresh", [True, False])
+def test_steps_that_lead_nowhere_are_shortened_less_often_where_rounding_may_hide(slope, n_looks, was_fresh):
+    looks = []
+
+    def rising(x):
+        looks.append(x)
+        return Evaluation(float(np.abs(x).sum() > 0), np.array([slope]))
+
+    walk = walk_in_box(rising, [0], [-9], [9], None if was_fresh else np.eye(1))
+    walk.promise()
+    looks.clear()
+    hidden = n_looks == 2
+    assert walk.step(1e-7) == (not was_fresh and not hidden)
+    assert len(looks) == n_looks
+    assert walk.n_steps == 1
+    assert walk.fresh
+    np.testing.assert_array_equal(walk.B, [[2.0 * slope]])
+    assert walk.x == 0.0
+
+
+@pytest.mark.parametrize(("rise", "is_taken"), [(0.5, True), (2.0, False)])
+def test_a_step_may_rise_by_a_tenth_of_the_tolerance(rise, is_taken):
+    """Beside which the slope hardly asks for anything: half of what it promises is 1e-9."""
+    tolerance, slope = 1e-3, 1e-4
+
+    def level(x):
+        return Evaluation(0.1 * rise * tolerance * float(x[0] != 0), np.array([slope]))
+
+    walk = walk_in_box(level, [0], [-9], [9], np.eye(1))
+    walk.promise()
+    walk.step(tolerance)
+    assert (walk.x[0] != 0) == is_taken
+
+
+def test_what_a_walk_learns_from_a_step():
+    def bowl(x):
+        return Evaluation(float(x @ x), 2.0 * x)
+
+    walk = walk_in_box(bowl, [1, 1], [-9, -9], [9, 9], curvature=4.0 * np.eye(2))
+    x, moved = np.array([0.5, 1.5]), np.array([-0.5, 0.5])
+    walk._take(x, bowl(x), 1e-3)
+    assert walk.decrease == pytest.approx(2.0 - 2.5)
+    assert walk.idle == 1
+    assert walk.B @ moved == pytest.approx(2.0 * moved)
+    np.testing.assert_array_equal(walk._drift, moved)
+    walk._take(np.array([0.25, 1.0]), bowl(np.array([0.25, 1.0])), 1e-3)
+    np.testing.assert_array_equal(walk._drift, [-0.75, -0.5])  # on in one direction, back in the other
+    assert walk.idle == 0
+    assert not walk.fresh
+
+
+def test_a_walk_is_behind_where_four_times_its_last_decrease_is_not_enough():
+    walk = walk_in_box(at_rest(10.0), [0, 0], [-9, -9], [9, 9])
+    walk.n_steps, walk.decrease = 2, 1.0
+    assert not walk.is_behind(6.0)
+    assert walk.is_behind(5.9)
+    walk.decrease = -1.0
+    assert not walk.is_behind(10.0)
+    assert walk.is_behind(9.9)
+    walk.n_steps = 1
+    assert not walk.is_behind(-99.0)
+
+
+def test_variables_that_creep_a_long_way_for_little_are_taken_to_their_bounds():
+    looks = []
+    walk = walk_in_box(at_rest(looks=looks), [5, 5, 5, 9], [0, 0, 0, 0], [9, 9, 9, 9])
+    looks.clear()
+    walk.decrease, walk.idle = 0.06, 1
+    walk._drift = np.array([3.1, -3.1, 2.9, 8.0])
+    walk._try_bounds()
+    assert not looks  # steps that still bring something
+    walk.decrease = 0.05
+    walk._try_bounds()
+    np.testing.assert_array_equal(looks, [[9.0, 0.0, 5.0, 9.0]])
+    np.testing.assert_array_equal(walk.x, [9.0, 0.0, 5.0, 9.0])
+    np.testing.assert_array_equal(walk._drift, [0.0, 0.0, 2.9, 8.0])
+    assert walk.idle == 0
+
+
+def test_bounds_that_are_worse_or_infinite_are_not_gone_to():
+    looks, chosen = [], np.array([True, False])
+
+    def steep(x):
+        looks.append(x.copy())
+        return Evaluation(1.0 + 1e-7 * float(x[0] != 1), np.zeros(2))
+
+    walk = walk_in_box(steep, [1, 1], [0, -np.inf], [9, np.inf])
+    looks.clear()
+    assert not walk._go_to_bounds(chosen, np.array([1.0, 0.0]))
+    np.testing.assert_array_equal(walk.x, [1.0, 1.0])
+    assert not walk._go_to_bounds(~chosen, np.ones(2))
+    assert not walk._go_to_bounds(np.zeros(2, dtype=bool), np.ones(2))
+    assert len(looks) == 1
+    assert walk._go_to_bounds(chosen, np.array([-0.5, 0.0]), 2e-7)  # a loss that is allowed
+    np.testing.assert_array_equal(walk.x, [0.0, 1.0])
+    level = walk_in_box(at_rest(), [1, 1], [0, 0], [9, 9])
+    assert level._go_to_bounds(chosen, np.array([0.5, 0.0]))
+    np.testing.assert_array_equal(level.x, [9.0, 1.0])
+
+
+@pytest.mark.parametrize("matters", [True, False])
+def test_flat_variables_far_from_the_start_leave_at_once_or_one_by_one(matters):
+    looks = []
+
+    def objective(x):
+        looks.append(x.copy())
+        return Evaluation(float(matters and x[0] != 5.0), np.array([0.0, -0.009, 0.011, 0.0, 0.0]))
+
+    walk = walk_in_box(objective, [5, 5, 5, 5, 0], np.zeros(5), np.full(5, 9.0))
+    looks.clear()
+    walk.leave_flat(np.array([1.9, 8.1, 1.9, 2.1, 9.0]))
+    end = [9.0, 0.0, 5.0, 5.0, 0.0]  # the third has a slope, the fourth came no long way, the last is there
+    assert looks[0].tolist() == end
+    assert walk.x.tolist() == ([5.0, *end[1:]] if matters else end)
+    assert len(looks) == (3 if matters else 1)
+
+
+@pytest.mark.parametrize(("gain", "n_kept"), [(0.09, 1), (0.11, 2)])
+def test_a_hop_must_gain_a_tenth(gain, n_kept):
+    looks = []
+
+    class Looking(Explorer):
+        def look(self, start, to_beat, curvature=None):
+            looks.append((float(start[0]), to_beat))
+            return SimpleNamespace(x=start, value=5.0 - gain, curvature=None)
+
+        def go_on(self, descent, **settings):
+            return descent
+
+    explorer = Looking(SimpleNamespace(n_calls=0), np.array([-9.0]), np.array([9.0]))
+    ends = explorer.hop([SimpleNamespace(x=np.zeros(1), value=5.0, curvature=None)], 1e-3)
+    assert len(ends) == n_kept
+    assert ends[0].value == pytest.approx(5.0 - gain * (n_kept - 1))
+    assert [to_beat for _, to_beat in looks[:1]] == pytest.approx([4.9])
+    hop = float(np.log(5.0))
+    places = [hop, -hop] if n_kept == 1 else [hop, 0.0, 2.0 * hop]  # from the end that was found
+    assert [place for place, _ in looks] == pytest.approx(places)
+
+
+# -- objectives
+
+
+def test_passes_over_the_rows_are_counted(monkeypatch):
+    passes = []
+    sums = RowsInMemory.sums
+
+    def counted(self, kernel, feature_map):
+        passes.append(kernel)
+        return sums(self, kernel, feature_map)
+
+    monkeypatch.setattr(RowsInMemory, "sums", counted)
+    task = make_task(plan=Plan("low_rank", 6))
+    objective, theta = LandmarkObjective(task), task.kernel.theta
+    first = objective(theta)
+    assert objective.n_calls == len(passes) == 1
+    objective.jointly(theta, objective.landmarks + 0.1)
+    assert objective.n_calls == len(passes) == 2
+    objective.refreshed(theta, first.value)
+    assert objective.n_calls == len(passes) == 3
+
+
+def test_an_end_of_learning_counts_its_matrices_and_looks_for_factors_unless_told():
+    asked = []
+
+    class Asked:
+        n_matrices = 3
+
+        def solve(self, theta, *, without_factor):
+            asked.append(without_factor)
+            return "decomposition", "solution"
+
+        def objective(self, theta, solution):
+            return 7.0
+
+    objective = SimpleNamespace(task=Asked(), n_calls=10)
+    end = levels._learned(objective, np.zeros(1))
+    assert (end.value, end.decomposition, end.solution, end.n_decompositions) == (
+        7.0,
+        "decomposition",
+        "solution",
+        13,
+    )
+    levels._learned(objective, np.zeros(1), True)
+    assert asked == [False, True]
+    assert objective.n_calls == 16
+
+
+def test_the_matrix_of_a_mean_is_raised_on_its_diagonal_alone():
+    X, kernel = np.array([[0.0], [0.0], [1.0]]), Matern(1.0, nu=0.5)
+    K = kernel(X)
+    mean = MeanProcess(kernel, 4.0, (1e-5, 1e5), True, X)
+    added = mean.prior().K / 4.0 - K
+    assert added == pytest.approx(3.0 * np.finfo(np.float64).eps * np.eye(3), abs=1e-17)
+
+
+def test_steps_of_adam_are_those_of_the_paper():
+    adam, mean, square = _Adam(0.3), 0.0, 0.0
+    for n, slope in enumerate(np.random.default_rng(0).normal(size=(4, 3)), 1):
+        mean, square = 0.8 * mean + 0.2 * slope, 0.99 * square + 0.01 * slope**2
+        size = np.sqrt(square / (1.0 - 0.99**n))
+        expected = -0.3 * mean / (1.0 - 0.8**n) / (size + 1e-6 * size.max())
+        assert close(adam.step(slope), expected, 1e-12)
+    np.testing.assert_array_equal(_Adam(0.3).step(np.zeros(3)), np.zeros(3))
+    tiny = _Adam(0.3).step(np.array([1.0, 1e-6]))
+    assert tiny == pytest.approx([-0.3, -0.15], rel=1e-5)  # slopes that may be rounding move less
+
+
+# -- latent tasks
+
+
+def poisson_task():
+    X, y = smooth(n=20)
+    counts = np.round(np.exp(y / 2.0))[:, None]
+    return LatentTask(Data.with_intercept(X, counts, None, True), RBF(1.0), Poisson(), laplace)
+
+
+def test_the_end_of_an_optimizer_has_the_value_of_the_objective():
+    task = poisson_task()
+    end = _optimise(task, task.start, lambda f, x, bounds: (x, f(x)[0]))
+    expected = LatentObjective(task)(task.start).value
+    assert end.value == pytest.approx(expected)
+    assert end.n_evaluations == 1
+
+
+@pytest.mark.parametrize("bad", [(0.0, np.inf), (-np.inf, 0.0)])
+def test_starts_are_not_drawn_where_any_bound_is_infinite(bad):
+    task = SimpleNamespace(start=np.zeros(2), bounds=np.array([[-1.0, 1.0], bad]))
+    with pytest.raises(ValueError, match="which must be finite"):
+        learn_latent(task, n_restarts=1)
+    kernel = RBF([1.0, 1.0], [(0.1, 10.0), np.exp(bad)])
+    with pytest.raises(ValueError, match="which must be finite"), np.errstate(divide="ignore"):
+        levels.learn_from_starts(SimpleNamespace(kernel=kernel, report=None), n_restarts=1)
+
+
+# -- levels
+
+
+@pytest.mark.parametrize(
+    ("found", "halvings", "expected"), [(None, 3, 2), ("matrix", 3, 2), ("factor", 3, 1), ("factor", 1, 0)]
+)
+def test_the_next_level_has_twice_the_rows_or_four_times_where_factors_are_small(found, halvings, expected):
+    rank = {"matrix": None, "factor": 7}.get(found)
+    best = SimpleNamespace(evaluation=SimpleNamespace(rank=rank))
+    found = None if found is None else SimpleNamespace(best=best)
+    task = type("Rows", (SimpleNamespace,), {"__len__": lambda self: 1000})(plan=Plan("exact"))
+    assert levels._finer(task, halvings, found) == expected
+
+
+@pytest.mark.parametrize(("n", "expected"), [(12_002, 1), (24_000, 0)])
+def test_no_level_is_dearer_than_all_rows(monkeypatch, n, expected):
+    """Of that many rows there is a factor; half of them have a matrix, of 2.2e11 or 1.7e12 flops."""
+    monkeypatch.setattr("skspectral.decomposition.plan.physical_memory", lambda: 1e15)
+    task = type("Rows", (SimpleNamespace,), {"__len__": lambda self: n})(plan=Plan())
+    assert task.plan.flops_of_step(n) == pytest.approx(3e11, rel=1e-2)
+    assert levels._finer(task, 2, None) == expected
+
+
+def test_the_ratio_is_taken_out_of_a_curvature_at_its_best():
+    B = np.array([[4.0, 1.0, 2.0], [1.0, 3.0, 1.0], [2.0, 1.0, 5.0]])
+    theta, curvature = levels._without_ratio(np.arange(3.0), B, 2)
+    np.testing.assert_array_equal(theta, [0.0, 1.0])
+    assert close(np.linalg.inv(curvature), np.linalg.inv(B)[:2, :2], 1e-12)
+    same = levels._without_ratio(np.arange(2.0), B[:2, :2], 2)
+    np.testing.assert_array_equal(same[1], B[:2, :2])
+    assert levels._without_ratio(np.arange(3.0), None, 2)[1] is None
+    np.testing.assert_array_equal(levels._beside(np.array([7.0, 8.0, 9.0]), np.zeros(2)), [0.0, 0.0, 9.0])
+
+
+@pytest.mark.parametrize(
+    ("n", "plan", "tolerance"),
+    [
+        (999, Plan(), 1e-9),
+        (1000, Plan(), 1e-3),
+        (5000, Plan(), 1e-3),
+        (5001, Plan(), 0.005 * 3),
+        (10, Plan("low_rank"), 1e-3),
+    ],
+)
+def test_steps_are_finer_where_they_cost_little(n, plan, tolerance):
+    task = type("Rows", (SimpleNamespace,), {"__len__": lambda self: n})(plan=plan, kernel=RBF(np.ones(3)))
+    assert levels._tolerance(task) == tolerance
+    assert levels._coarse_tolerance(task) == (0.015 if n > 5000 else 1e-3)
+
+
+def test_the_smallest_noise_ratio_that_a_level_found():
+    def ratio(noise, signal):
+        evaluation = SimpleNamespace(variances=(np.array(noise), np.array(signal)))
+        return levels._Found([SimpleNamespace(evaluation=evaluation)], 10).noise_ratio
+
+    assert ratio([1.0, 6.0], [4.0, 2.0]) == 0.25
+    assert ratio([1.0, 6.0], [0.0, 2.0]) == 3.0
+    assert ratio([0.0], [0.0]) == np.inf
+    assert ratio([1.0], [0.0]) == np.inf
+
+
+# -- factors of steps
+
+
+@pytest.mark.parametrize(
+    ("share", "is_open", "is_used"), [(0.9, True, True), (29.0, True, False), (31.0, False, False)]
+)
+def test_factors_are_used_where_exact_and_given_up_where_far_from_it(monkeypatch, share, is_open, is_used):
+    asked = []
+
+    def factorised(gram, X, **options):
+        asked.append(options)
+        return SimpleNamespace(tau=share * options["tau"])
+
+    monkeypatch.setattr(step_factors, "pivoted_cholesky", factorised)
+    X, y = smooth(n=1000)
+    data = Data.with_intercept(X, y[:, None], None, True)
+    task = Task(data, RBF(1.0), CRITERIA["evidence"])
+    steps = step_factors.StepFactors(task, 0.3)
+    assert steps.at(np.zeros(1), None) is None
+    assert not asked
+    assert (steps.at(np.zeros(1), 0.5) is not None) == is_used
+    assert asked[0] == {"tau": 0.005, "rank": 300, "weight": None, "unless_hopeless": True}
+    steps.at(np.zeros(1), 0.5)
+    assert len(asked) == 1 + is_open
+    asked.clear()
+    forced = step_factors.StepFactors(replace(task, plan=Plan("low_rank")), 0.3)
+    for _ in range(2):
+        assert forced.at(np.zeros(1), 0.5) is not None
+    assert asked[1] == {"tau": 0.005, "rank": 1000, "weight": None, "unless_hopeless": False}
+    few = step_factors.StepFactors(task.subset(np.arange(999)), 0.3)
+    assert few.at(np.zeros(1), 0.5) is None
+
+
+# -- levels of latent tasks
+
+
+def test_variables_out_of_sight_are_brought_back_on_the_way_they_took():
+    task = SimpleNamespace(learns_signal=True, likelihood=SimpleNamespace(names=["noise"]))
+    start, far = np.zeros(4), np.log(20.0) + 0.01
+    x = np.array([far, far, -far, far])  # signal, two lengths, a parameter of the likelihood
+    sight = 1.5
+    assert latent._in_sight(x, start, sight, task) == pytest.approx([far, 1.5, -1.5, far])
+    assert latent._in_sight(-x, start, sight, task) == pytest.approx([-1.5, -1.5, 1.5, -1.5])
+    near = np.full(4, np.log(20.0) - 0.01)
+    np.testing.assert_array_equal(latent._in_sight(near, start, sight, task), near)
+    without = SimpleNamespace(learns_signal=False, likelihood=SimpleNamespace(names=[]))
+    assert latent._in_sight(x, start, sight, without) == pytest.approx([1.5, 1.5, -1.5, 1.5])
+
+
+@pytest.mark.parametrize(("n", "sizes"), [(599, [599]), (600, [150, 600]), (2400, [150, 600, 2400])])
+def test_levels_of_latent_tasks_have_a_quarter_of_the_rows(n, sizes):
+    X = np.random.default_rng(0).normal(size=(n, 1))
+    task = LatentTask(Data.with_intercept(X, np.ones((n, 1)), None, True), RBF(1.0), Poisson())
+    rows = latent._levels(task)
+    assert [len(level) for level in rows] == sizes
+    for fewer, more in itertools.pairwise(rows):
+        assert set(fewer) < set(more)
+        assert (np.diff(fewer) > 0).all()
+    fixed = replace(task, kernel=RBF(1.0, "fixed"))
+    assert [len(level) for level in latent._levels(fixed)] == [n]
+    assert latent._tolerance(task) == (1e-7 if n < 500 else 1e-4)
+    assert latent._tolerance(task.subset(np.arange(499))) == 1e-7
+
+
+def test_the_coarsest_level_of_classes_has_rows_for_each_variable_and_class():
+    def coarsest(n_variables, n_classes):
+        return latent._coarsest(SimpleNamespace(start=np.zeros(n_variables), n_classes=n_classes))
+
+    assert coarsest(2, 2) == 40
+    assert coarsest(3, 2) == 45
+    assert coarsest(2, 5) == 50
+    assert coarsest(9, None) == 150
+
+
+# -- moving landmarks
+
+
+def walk_of(values):
+    """Return a walk whose looks have given values one after the other, a step being worth an eighth."""
+    values = iter(values)
+    return moving._Walk(lambda x: (SimpleNamespace(value=next(values)), np.ones(1)), np.zeros(1), 0.125)
+
+
+def test_a_walk_goes_on_while_five_steps_gain_enough():
+    falling = walk_of(10.0 - 0.125 * np.arange(20))
+    slow = walk_of(10.0 - 0.124 * np.arange(20))
+    for k in range(1, 8):
+        assert falling.n_looks == k
+        assert falling.goes_on()
+        assert slow.goes_on() == (k <= 5)
+        assert falling.step()
+        assert slow.step()
+
+
+def test_a_walk_that_got_lost_goes_back_and_on_more_slowly():
+    walk = walk_of([10.0, 9.0, 9.5, 9.5, 9.5, 8.0, np.inf, 7.0])
+    assert walk.step()
+    best = walk.best
+    assert not walk.step()
+    assert not walk.step()
+    assert walk._here is not best
+    assert not walk.step()  # the third in a row
+    assert walk._here is walk.best is best
+    assert walk._adam.speed == pytest.approx(0.03)
+    assert walk.step()
+    assert walk.best.x == pytest.approx(best.x - 0.03)
+    assert not walk.step()  # where nothing is defined it turns round at once
+    assert walk._here is walk.best
+    assert walk._adam.speed == pytest.approx(0.009)
+    assert walk.n_looks == 7

@@ -1,0 +1,385 @@
+"""Small parts of `linalg` beside dense definitions, both branches of every switch of sizes among them."""
+
+import numpy as np
+import pytest
+from problems import close
+
+from skspectral.linalg import factors
+from skspectral.linalg.active import FunctionValues, _span_of_few
+from skspectral.linalg.coupled import CoupledCurvature, LumpedCurvature, SquaredProducts
+from skspectral.linalg.factors import (
+    Columns,
+    _drawn,
+    _independent,
+    _is_hopeless,
+    _largest,
+    _nonnegative,
+    _nothing,
+    _pool,
+    pivoted_cholesky,
+)
+from skspectral.linalg.moments import FeatureSpectrum
+from skspectral.linalg.reflectors import left_singular, symmetric_eigen
+from skspectral.linalg.rows import RowCounts
+from skspectral.linalg.spectrum import Spectrum, _repaired, resolution_of
+from skspectral.support.exceptions import IndefiniteKernelError, IndefiniteKernelWarning
+
+EPS = np.finfo(np.float64).eps
+
+
+@pytest.mark.parametrize("m", [1, 3, 4, 7])
+def test_moments_and_their_spread_for_few_and_many_columns(m):
+    rng = np.random.default_rng(0)
+    E, V, M = rng.normal(size=(9, 5)), rng.normal(size=(9, m)), rng.normal(size=(m, 2))
+    squares = SquaredProducts(E)
+    S = np.einsum("ia,ib,ik->abk", E, E, V)
+    assert close(squares.moments(V), S, 1e-12)
+    assert close(squares.spread(S), (E @ E.T) ** 2 @ V, 1e-12)
+    assert close(squares.span(V, M)[0], S @ M, 1e-12)
+    assert close(squares.span(V, M)[1], (E @ E.T) ** 2 @ V @ M, 1e-12)
+    assert close(squares.row_sums, ((E @ E.T) ** 2).sum(axis=1), 1e-12)
+
+
+def test_moments_are_kept_for_the_same_columns_only():
+    rng = np.random.default_rng(0)
+    squares, V, W = SquaredProducts(rng.normal(size=(9, 3))), rng.normal(size=(9, 5)), rng.normal(size=(9, 5))
+    M, N = rng.normal(size=(5, 2)), rng.normal(size=(5, 2))
+    assert squares.moments(V) is squares.moments(V)
+    assert squares.span(V, M) is squares.span(V, M)
+    for columns, mixing in ((V, N), (W, N), (W, M), (V, M)):
+        expected = (squares.E @ squares.E.T) ** 2 @ columns @ mixing
+        assert close(squares.span(columns, mixing)[1], expected, 1e-12)
+
+
+@pytest.mark.parametrize("with_B", [True, False])
+def test_the_lumped_curvature_multiplies_like_its_matrix(with_B):
+    rng = np.random.default_rng(1)
+    d, V, M = rng.normal(size=6), rng.normal(size=(6, 3)), rng.normal(size=(3, 2))
+    B = rng.normal(size=(6, 2)) if with_B else None
+    W = np.diag(d) - (B @ B.T if with_B else 0.0)
+    lumped = LumpedCurvature(d, B)
+    assert close(lumped @ V, W @ V, 1e-12)
+    assert close(lumped.quadratic(V), V.T @ W @ V, 1e-12)
+    assert close(lumped.times_span(V, M), W @ V @ M, 1e-12)
+    coupled = CoupledCurvature(d, SquaredProducts(V), 0.5, B)
+    assert close(coupled.times_span(V, M), (W + 0.5 * (V @ V.T) ** 2) @ V @ M, 1e-12)
+
+
+@pytest.mark.parametrize(("n", "rank", "m"), [(6, 6, 1), (6, 3, 1), (6, 3, 2), (1, 0, 2), (1, 0, 1)])
+def test_mixed_outputs_are_those_of_mixed_targets(n, rank, m):
+    rng = np.random.default_rng(n + m)
+    Phi = rng.normal(size=(n, rank))
+    Y, M = rng.normal(size=(n, m)), rng.normal(size=(3, m))
+    rotated = Spectrum.from_gram(Phi @ Phi.T).rotate(Y).mixed(M)
+    assert rotated.targets() == pytest.approx(Y @ M.T)
+    assert rotated.energy.sum(axis=0) == pytest.approx(((Y @ M.T) ** 2).sum(axis=0))
+
+
+def test_eigenvalues_of_a_repair_are_0_where_rounding_explains_them():
+    s = np.array([-1.0, -12.0 * EPS, -8.0 * EPS, 0.0, 0.0, 0.0, 8.0 * EPS, 12.0 * EPS, 0.5, 0.5])
+    repaired, repair = _repaired(s, 0.0, EPS, 1.0, "flip")  # -1 is the largest: n eps of it is 10 eps
+    kept = np.array([-1.0, -12.0 * EPS, 0.0, 0.0, 0.0, 0.0, 0.0, 12.0 * EPS, 0.5, 0.5])
+    np.testing.assert_array_equal(repair.eigenvalues, kept)
+    np.testing.assert_array_equal(repaired, np.abs(kept))
+    wide = s.copy()
+    wide[-1] = 2.0  # with a mean of size 2 beside it, n eps of 4 is 40 eps
+    assert (_repaired(wide, 2.0, EPS, 1.0, "clip")[1].eigenvalues != 0).sum() == 3
+
+
+@pytest.mark.parametrize("indefinite", ["refuse", "flip"])
+def test_nothing_is_repaired_that_rounding_explains(indefinite):
+    s = np.array([-0.9 * np.sqrt(EPS), 0.25, 0.75])
+    found, repair = _repaired(s, 0.25, EPS, 0.0, indefinite)
+    assert found is s
+    assert repair is None
+    assert (_repaired(s * [1.2, 1.0, 1.0], 0.25, EPS, 0.0, indefinite)[1] is None) == (indefinite == "refuse")
+
+
+def test_the_resolution_of_eigenvalues():
+    s = np.array([0.0, 1.0])
+    assert resolution_of(s, 2.0, EPS, 5.0) == 16.0 * EPS
+    assert resolution_of(s, 2.0, 1e-7, 5.0) == 5e-7  # what entries of few digits may be off
+    assert resolution_of(np.array([-1e-9, 1.0]), 2.0, EPS, 0.0) == 1e-9  # what rounding shows of itself
+    single = 0.5 * float(np.finfo(np.float32).eps)
+    with pytest.warns(IndefiniteKernelWarning, match="down to -5.7e-08 where the largest is 2"):
+        assert resolution_of(np.array([-5.7e-8, 1.0]), 2.0, EPS, 1.0) == 5.7e-8
+    with pytest.raises(IndefiniteKernelError) as caught:
+        resolution_of(np.array([-1.1 * single, 1.0]), 0.5, EPS, 1.0)
+    assert caught.value.args == IndefiniteKernelError(-1.1 * single, single).args
+
+
+class Given:
+    """A kernel that is a matrix of float64."""
+
+    def __init__(self, K):
+        self.K = K
+
+    def diagonal(self, X):
+        return np.diag(self.K)
+
+    def precision(self, X):
+        return EPS
+
+    def fingerprint(self, X):
+        return np.linspace(0.0, 1.0, len(self.K), endpoint=False)
+
+    def columns(self, X, j):
+        return self.K[:, j]
+
+    def block(self, X, j):
+        return self.K[np.ix_(j, j)]
+
+    def rows(self, X, j):
+        return X[j]
+
+
+def test_what_is_told_of_a_matrix_that_is_not_positive():
+    with pytest.raises(IndefiniteKernelError) as caught:
+        _nonnegative(np.array([1.0, -0.3]), 4.0, 1e-4)
+    assert caught.value.args == IndefiniteKernelError(-0.3, 0.04).args
+    X = np.zeros((2, 1))
+    with pytest.raises(IndefiniteKernelError) as caught:
+        _nothing(Given(np.array([[0.0, -0.25], [-0.25, 0.0]])), X, 2)
+    assert caught.value.args == IndefiniteKernelError(-0.25, 0.0).args
+    none = _nothing(Given(np.zeros((2, 2))), X, 2)
+    assert (none.rank, none.tau) == (1, 0.0)
+    np.testing.assert_array_equal(none.Phi, np.zeros((2, 1)))
+    np.testing.assert_array_equal(none.L, np.ones((1, 1)))
+
+
+def test_what_is_told_of_landmarks_whose_matrix_has_no_root(monkeypatch):
+    K = np.array([[1.0, 2.0], [2.0, 1.0]])
+    monkeypatch.setattr("skspectral.linalg.factors.dpstrf", lambda K, **_: (K, np.array([1, 2]), 2, 0))
+    with pytest.raises(IndefiniteKernelError) as caught:
+        _independent(K, 1e-3)
+    jitter = 2e-3
+    assert caught.value.smallest_eigenvalue == pytest.approx(-1.0 + jitter)
+    assert caught.value.tolerance == pytest.approx(jitter)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_factor_has_no_more_columns_than_its_trace_needs(weighted):
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(40, 40)) * 0.8 ** np.arange(40)
+    K, weight = A @ A.T, rng.uniform(0.5, 2.0, 40) if weighted else np.ones(40)
+    gram, X = Given(K), np.zeros((40, 1))
+    whole = pivoted_cholesky(gram, X, weight=weight)
+    left = weight @ np.diag(K) - np.cumsum(weight @ whole.Phi**2)
+    assert close(whole.Phi @ whole.Phi.T, K, 1e-10)
+    for r in (1, 5, 12):
+        some = pivoted_cholesky(gram, X, weight=weight, tau=1.0001 * left[r - 1])
+        assert some.rank == r
+        assert some.tau == pytest.approx(left[r - 1])
+        np.testing.assert_array_equal(some.pivots, whole.pivots[:r])
+        assert close(some.L @ some.L.T, K[np.ix_(some.pivots, some.pivots)], 1e-10)
+
+
+def decaying(n=40, rate=0.8, seed=0):
+    A = np.random.default_rng(seed).normal(size=(n, n)) * rate ** np.arange(n)
+    return A @ A.T
+
+
+def test_what_is_told_of_the_blocks_of_a_factor():
+    K, told = decaying(), []
+    some = pivoted_cholesky(Given(K), np.zeros((40, 1)), rank=12, report=lambda **line: told.append(line))
+    assert len(told) == 2  # blocks, not columns
+    for line in told:
+        missed = pivoted_cholesky(Given(K), np.zeros((40, 1)), rank=line["rank"]).tau
+        assert line == {"n_rows": 40, "rank": line["rank"], "left": pytest.approx(missed / np.trace(K))}
+    assert told[-1]["rank"] == some.rank == 12
+
+
+def test_half_of_the_rows_in_sight_are_taken_at_most():
+    told = []
+    pivoted_cholesky(
+        Given(np.eye(400)), np.zeros((400, 1)), rank=300, report=lambda **line: told.append(line["rank"])
+    )
+    assert told == [128, 256, 300]
+    assert len(_largest(np.ones(400), np.linspace(0.0, 1.0, 400))[0]) == 256
+
+
+def test_a_factor_asks_for_hope_after_each_block(monkeypatch):
+    asked = []
+    monkeypatch.setattr(factors, "_is_hopeless", lambda *question: asked.append(question) or len(asked) == 2)
+    monkeypatch.setattr(factors, "_BLOCK", 5)
+    K, X = decaying(), np.zeros((40, 1))
+    some = pivoted_cholesky(Given(K), X, tau=1e-6, rank=30, unless_hopeless=True)
+    five, ten = (pivoted_cholesky(Given(K), X, rank=rank).tau for rank in (5, 10))
+    assert some.rank == 10
+    assert asked[0] == (np.trace(K), pytest.approx(five), 5, 1e-6, 25)
+    assert asked[1] == (pytest.approx(five), pytest.approx(ten), 5, 1e-6, 20)
+    asked.clear()
+    pivoted_cholesky(Given(K), X, tau=1e-6, rank=30)
+    assert not asked
+
+
+def test_nothing_is_hopeless_where_all_is_reached_or_nothing_is_asked_for():
+    assert not _is_hopeless(1.0, 0.5, 1, 0.5, 10)
+    assert not _is_hopeless(1.0, 0.5, 1, 0.0, 10)
+    assert not _is_hopeless(1.0, 0.5, 1, 0.1, 0)
+    assert _is_hopeless(1.0, 0.9999, 1, 0.1, 10)
+
+
+def test_a_factor_stops_at_its_rank_and_at_rounding():
+    K, X = decaying(rate=1.0), np.zeros((40, 1))
+    assert pivoted_cholesky(Given(K), X).rank == 40
+    low = decaying(n=40)[:, :3] @ np.eye(3) @ decaying(n=40)[:, :3].T
+    found = pivoted_cholesky(Given(low), X)
+    assert found.rank == 3  # what is left is rounding
+    assert found.tau < 1e-10 * np.trace(low)
+    assert pivoted_cholesky(Given(K), X, tau=1e9).rank == 1  # there is always one
+    doubled = pivoted_cholesky(Given(K), X, weight=np.full(40, 1e-3), tau=1e-3 * np.trace(K[5:, 5:]))
+    assert doubled.rank < 40
+
+
+def test_rows_of_the_largest_residuals_come_first_and_ties_by_their_content():
+    residual, ties = np.array([1.0, 3.0, 3.0 * (1.0 + 1e-12), 2.0]), np.array([0.1, 0.4, 0.6, 0.2])
+    order, largest = _largest(residual, ties)
+    assert order.tolist() == [1, 2, 3, 0]
+    assert largest == residual.max()
+    scaled, _ = _largest(1e-200 * residual, ties)
+    assert scaled.tolist() == [1, 2, 3, 0]
+    pool, least = _pool(residual, ties, 1.5, None)
+    assert pool.tolist() == [1, 2, 3]
+    assert least == 1.5
+    assert _pool(residual, ties, 0.1, None)[1] == pytest.approx(0.3)
+
+
+def test_rows_are_drawn_by_their_residuals():
+    n = 4000
+    ties = np.random.default_rng(0).uniform(size=n)
+    residual = np.where(np.arange(n) % 2, 9.0, 1.0)
+    draws = [_drawn(residual, ties, 0.0, 1600, before)[0] for before in range(8)]
+    assert [len(draw) for draw in draws] == [100] * 8
+    share = np.mean([residual[draw] == 9.0 for draw in draws])
+    assert share == pytest.approx(0.9, abs=0.04)  # two standard errors of 800 draws are 0.02
+    assert len(np.unique(np.concatenate(draws))) > 600  # others each time
+    again, typical = _drawn(residual, ties, 0.0, 1600, 0)
+    np.testing.assert_array_equal(again, draws[0])
+    assert typical == 9.0
+    order = np.random.default_rng(1).permutation(n)
+    moved, _ = _drawn(residual[order], ties[order], 0.0, 1600, 0)
+    np.testing.assert_array_equal(order[moved], draws[0])
+    assert len(_drawn(residual, ties, 0.0, 10, 0)[0]) == 8
+    assert len(_drawn(residual, ties, 0.0, 10**6, 0)[0]) == 128
+    rare = np.where(np.arange(n) < 50, 1.0, 0.0)
+    assert (_drawn(rare, ties, 0.5, 800, 0)[0] < 50).all()
+
+
+def test_landmarks_that_others_span_are_left_out():
+    A = np.random.default_rng(0).normal(size=(5, 3))
+    K = A @ A.T
+    kept, L = _independent(K)
+    assert len(kept) == 3
+    assert (np.diff(kept) > 0).all()
+    assert close(L @ L.T, K[np.ix_(kept, kept)], 1e-12)
+    assert close(L, np.linalg.cholesky(K[np.ix_(kept, kept)]), 1e-10)
+    none, one = _independent(np.zeros((4, 4)))
+    assert (none.tolist(), one.tolist()) == ([0], [[1.0]])
+    nearly = np.diag([1.0, 6e-15, 5e-15])
+    assert _independent(nearly)[0].tolist() == [0, 1]  # 24 eps of the largest is rounding
+    assert _independent(nearly, 1e-12)[0].tolist() == [0]
+
+
+def test_columns_grow_up_to_their_limit():
+    columns, parts = Columns(3, 200), [np.full((3, k), float(k)) for k in (50, 10, 4, 1, 70, 65)]
+    for k in range(len(parts)):
+        np.testing.assert_array_equal(columns.append(parts[k]), np.hstack(parts[: k + 1]))
+    assert columns.array.shape == (3, 200)
+    small = Columns(3, 5)
+    assert small.array.shape == (3, 5)
+    assert small.array.flags.f_contiguous
+
+
+@pytest.mark.parametrize("n", [255, 256, 257, 300])
+def test_eigenvectors_of_few_and_many_rows(n):
+    K = decaying(n, 0.99)
+    s, V = symmetric_eigen(np.asfortranarray(K))
+    U = np.asarray(V)
+    assert (np.diff(s) >= 0).all()
+    assert close((U * s) @ U.T, K, 1e-12)
+    assert close(U.T @ U, np.eye(n), 1e-12)
+    Z = np.random.default_rng(1).normal(size=(n, 2))
+    assert close(V.T @ Z, U.T @ Z, 1e-12)
+    assert close(V @ Z, U @ Z, 1e-12)
+
+
+@pytest.mark.parametrize(("n", "q", "r"), [(30, 2, 5), (30, 0, 5), (7, 2, 6), (100, 3, 70)])
+@pytest.mark.parametrize("by_squares", [True, False])
+def test_left_singular_vectors_outside_of_a_mean(n, q, r, by_squares):
+    rng = np.random.default_rng(0)
+    Q, Phi = np.linalg.qr(rng.normal(size=(n, q)))[0], rng.normal(size=(n, r))
+    outside = Phi - Q @ (Q.T @ Phi)
+    U, root_s, loadings = left_singular(np.asfortranarray(np.hstack([Q, Phi])), q, by_squares=by_squares)
+    U, k = np.asarray(U), min(n - q, r)
+    assert close(root_s[:k], np.linalg.svd(outside)[1][:k], 1e-7 if by_squares else 1e-12)
+    assert (np.diff(root_s) <= 1e-12).all()
+    assert np.abs(Q.T @ U[:, :k]).max(initial=0.0) < 1e-12
+    assert close(loadings[:k], U[:, :k].T @ Phi, 1e-8)
+    assert close(U[:, :k] @ loadings[:k], outside, 1e-8)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_spectrum_of_sums_is_that_of_rows(intercept):
+    rng = np.random.default_rng(0)
+    Phi, Y = rng.normal(size=(20, 4)), rng.normal(size=(20, 2))
+    Phi[:, 3] = Phi[:, 0]  # an eigenvalue of 0
+    P = np.eye(20) - (1.0 / 20 if intercept else 0.0)
+    counts = RowCounts(20, int(intercept), 0.0, 1.0)
+    mean_part = 20.0 * float((Phi.mean(axis=0) ** 2).sum()) * intercept
+    spectrum = FeatureSpectrum.from_moments(Phi.T @ P @ Phi, counts, mean_part, 1e-12)
+    s, U = np.linalg.eigh(P @ Phi @ Phi.T @ P)
+    assert close(spectrum.s, s[-3:], 1e-10)
+    assert spectrum.resolution == pytest.approx(1e-12 * (s[-1] + mean_part))
+    assert spectrum.noise_resolution == pytest.approx(spectrum.resolution * 4.0 / (20 - intercept))
+    rotated = spectrum.rotate(Phi.T @ P @ Y, np.diag(Y.T @ P @ Y), np.array([1.0, 3.0]))
+    assert close(np.abs(rotated.y_tilde), np.abs(U[:, -3:].T @ Y), 1e-8)
+    left = np.diag(Y.T @ P @ Y) - ((U[:, -3:].T @ Y) ** 2).sum(axis=0)
+    assert rotated.energy[-1] == pytest.approx(left)
+    assert rotated.rounding == pytest.approx(4e-12 * np.diag(Y.T @ P @ Y))
+    assert close(spectrum.loadings.T @ spectrum.loadings, Phi.T @ P @ Phi, 1e-8)
+    g = 0.7
+    ridge = Phi.T @ np.linalg.solve(P @ Phi @ Phi.T @ P + g * np.eye(20), P @ Y) * [1.0, 3.0]
+    if not intercept:
+        assert close(spectrum.coefficients(rotated, g), ridge, 1e-8)
+
+
+def test_a_spectrum_of_sums_has_no_more_directions_than_rows():
+    Phi = np.random.default_rng(0).normal(size=(3, 5))
+    spectrum = FeatureSpectrum.from_moments(Phi.T @ Phi, RowCounts(3, 0, 0.0, 1.0), 0.0, 1e-17)
+    assert len(spectrum.s) == 3
+    rotated = spectrum.rotate(Phi.T @ np.ones((3, 1)), np.array([3.0]), np.ones(1))
+    assert rotated.energy[-1] == 0.0  # nothing is outside of as many directions as rows
+    assert spectrum.noise_resolution == spectrum.resolution
+
+
+def test_columns_of_few_dimensions_are_told_by_few_coordinates():
+    rng = np.random.default_rng(0)
+    few = rng.normal(size=(300, 40)) @ rng.normal(size=(40, 280))
+    Q = _span_of_few(few)
+    assert Q.shape == (300, 64)
+    assert close(Q @ (Q.T @ few), few, 1e-12)
+    assert _span_of_few(rng.normal(size=(300, 280))) is None
+    assert _span_of_few(few[:250]) is None  # 64 are more than a quarter of the rows
+    Y = rng.normal(size=(300, 2))
+    for values, y in zip(FunctionValues.on_rows(few, Y), Y.T, strict=True):
+        assert close(values.Phi.T @ values.Phi, few.T @ few, 1e-10)
+        assert close(values.Phi.T @ values.y, few.T @ y, 1e-10)
+        assert values.yy == pytest.approx(y @ y)
+
+
+@pytest.mark.parametrize(("n", "k"), [(20, 5), (10, 5), (11, 5), (5, 8)])
+def test_functions_on_fewer_coordinates_have_the_same_products(n, k):
+    rng = np.random.default_rng(0)
+    Phi, Y = rng.normal(size=(n, k)), rng.normal(size=(n, 2))
+    for values, y in zip(FunctionValues.on_rows(Phi, Y), Y.T, strict=True):
+        assert values.is_triangular == (n > 2 * k)
+        for chosen in ([0, 1, 2, 3, 4][:k], [1, 3]):
+            part = values.among(np.array(chosen))
+            assert close(part.Phi.T @ part.Phi, Phi[:, chosen].T @ Phi[:, chosen], 1e-10)
+            assert close(part.Phi.T @ part.y, Phi[:, chosen].T @ y, 1e-10)
+            assert part.yy == pytest.approx(y @ y)
+    alike = FunctionValues(np.array([[1.0, 0.6, -0.9], [0.0, 0.8, 0.1]]), np.ones(2))
+    assert alike.most_alike(0) == 2
+    assert alike.most_alike(1) == 0
+    assert FunctionValues(np.ones((2, 1)), np.ones(2)).most_alike(0) is None
