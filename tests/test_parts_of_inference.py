@@ -191,10 +191,10 @@ def test_a_curvature_is_used_again_where_its_last_step_brought_the_mode_much_nea
         if step[0] is not taken[0]:
             taken = step
         elif following is None or following[0] is step[0]:
-            assert step[1] <= 0.01 * taken[1]
+            assert step[1] <= 0.1 * taken[1]
             taken, reused = step, reused + 1
         else:
-            assert step[1] > 0.01 * taken[1]
+            assert step[1] > 0.1 * taken[1]
             rejected += 1
     assert reused
     assert rejected

@@ -402,7 +402,7 @@ def test_a_hop_must_gain_a_tenth(gain, n_kept):
     looks = []
 
     class Looking(Explorer):
-        def look(self, start, to_beat, curvature=None):
+        def look(self, start, to_beat, curvature=None, home=None):
             looks.append((float(start[0]), to_beat))
             return SimpleNamespace(x=start, value=5.0 - gain, curvature=None)
 
@@ -545,7 +545,6 @@ def test_the_ratio_is_taken_out_of_a_curvature_at_its_best():
     same = levels._without_ratio(np.arange(2.0), B[:2, :2], 2)
     np.testing.assert_array_equal(same[1], B[:2, :2])
     assert levels._without_ratio(np.arange(3.0), None, 2)[1] is None
-    np.testing.assert_array_equal(levels._beside(np.array([7.0, 8.0, 9.0]), np.zeros(2)), [0.0, 0.0, 9.0])
 
 
 @pytest.mark.parametrize(
@@ -635,8 +634,6 @@ def test_levels_of_latent_tasks_have_a_quarter_of_the_rows(n, sizes):
         assert (np.diff(fewer) > 0).all()
     fixed = replace(task, kernel=RBF(1.0, "fixed"))
     assert [len(level) for level in latent._levels(fixed)] == [n]
-    assert latent._tolerance(task) == (1e-7 if n < 500 else 1e-4)
-    assert latent._tolerance(task.subset(np.arange(499))) == 1e-7
 
 
 def test_the_coarsest_level_of_classes_has_rows_for_each_variable_and_class():
