@@ -196,3 +196,10 @@ def test_bounds_of_the_variances_hold_in_extremes(y, fit_intercept):
     assert 0.5 * (1 - 1e-12) <= model.signal_variance_ <= 4.0 * (1 + 1e-12)
     assert 0.1 * (1 - 1e-12) <= model.noise_variance_ <= 3.0 * (1 + 1e-12)
     assert_finite(*model.predict([[0.5], [100.0]], return_std=True))
+
+
+@pytest.mark.parametrize("method", ["exact", "auto"])
+def test_exact_features_whose_products_are_beyond_all_numbers_are_refused(method):
+    X = 2e154 * (1.0 + 1e-6 * np.random.default_rng(0).normal(size=(20, 3)))
+    with pytest.raises(ValueError, match="has NaN or infinite entries"):
+        SpectralKernelRidge(kernel="linear", method=method).fit(X, np.arange(20.0))

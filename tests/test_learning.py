@@ -675,6 +675,16 @@ def test_descent_survives_a_curvature_that_is_singular():
     assert np.isfinite(descent.x).all()
 
 
+def test_descent_survives_a_curvature_of_zero():
+    def objective(x):
+        return Evaluation(float(np.cosh(x - 0.5).sum()), np.sinh(x - 0.5))
+
+    box = np.full(2, -9.0), np.full(2, 9.0)
+    for curvature in (np.zeros((2, 2)), np.full((2, 2), 1e-320)):
+        descent = minimize_in_box(objective, np.array([0.5, 2.0]), *box, curvature=curvature)
+        assert np.allclose(descent.x, 0.5, atol=1e-3)
+
+
 def test_descent_respects_its_box_and_survives_undefined_points():
     def objective(x):
         if x[0] < 0.5:

@@ -22,7 +22,7 @@ _FARTHEST = 4.0
 _MAX_HALVINGS = 12
 # A promised decrease so small that rounding may hide it, and how often such a step is then halved.
 _HIDDEN, _FEW_HALVINGS = 1e-7, 2
-# Smallest curvature relative to the largest.
+# Smallest curvature relative to the largest, and to the slope.
 _FLATTEST = 1e-12
 # Smallest squared pivot of a Cholesky factor, relative to the largest, that leaves no doubt of that.
 _WELL_ABOVE = 1e-8
@@ -291,7 +291,7 @@ def _solved(B, gradient):
     if info == 0 and pivots.min() ** 2 > _WELL_ABOVE * pivots.max() ** 2:
         return x
     b, V = np.linalg.eigh(B)
-    return V @ (V.T @ gradient / np.maximum(b, _FLATTEST * b[-1]))
+    return V @ (V.T @ gradient / np.maximum(b, max(_FLATTEST * b[-1], _FLATTEST * np.abs(gradient).max())))
 
 
 def _line_search(objective, x, value, gradient, direction, box, max_halvings):

@@ -201,7 +201,9 @@ class Spectrum:
         if not np.isfinite(Phi).all():
             raise ValueError("The factor of the kernel matrix has NaN or infinite entries.")
         QPhi = rows.Q.T @ Phi
-        KQ = Phi @ QPhi.T
+        with np.errstate(over="ignore"):
+            KQ = Phi @ QPhi.T
+        check_kernel_values(KQ)
         vectors, root_s, loadings = left_singular(both, rows.n_mean, by_squares=not is_exact)
         n, mean_size = int(rows.present.sum()), norm(QPhi)
         largest = root_s.max(initial=0.0)
