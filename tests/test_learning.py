@@ -1,5 +1,6 @@
 """Learned kernel parameters: gradients, optima no worse than scikit-learn's, priors, bounds, progress."""
 
+import tracemalloc
 import warnings
 from dataclasses import replace
 
@@ -147,6 +148,22 @@ def test_the_curvature_of_true_targets_is_near_the_second_derivatives():
 def test_two_variables_and_kernels_without_a_rule_have_no_curvature(kernel):
     t = task(kernel)
     assert ResolventObjective(t).with_curvature(np.append(kernel.theta, 0.0)).curvature is None
+
+
+def test_a_step_of_learning_holds_three_matrices():
+    X = np.random.default_rng(0).normal(size=(700, 3))
+    t = Task(
+        Data(X, X.sum(axis=1, keepdims=True)), RBF([1.0, 2.0, 3.0]), CRITERIA["evidence"], plan=Plan("exact")
+    )
+    objective, variables = ResolventObjective(t), np.zeros(4)
+    objective(variables)
+    tracemalloc.start()
+    try:
+        objective(variables)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 3.2 * 8 * 700**2
 
 
 def test_a_curvature_beyond_all_numbers_is_none():

@@ -26,14 +26,14 @@ class Pairs:
     @classmethod
     def of(cls, K):
         """Return the pairs of a symmetric matrix."""
-        return cls(squareform(K, checks=False), K.diagonal())
+        return cls(squareform(K, checks=False), K.diagonal().copy())
 
     @classmethod
     def of_triangle(cls, G):
         """Return the weights of both triangles of a symmetric matrix, of which the upper one is given."""
         off = squareform(_owner(G), checks=False)
         off *= 2.0
-        return cls(off, G.diagonal())
+        return cls(off, G.diagonal().copy())  # a view would keep the matrix
 
     def matrix(self, n):
         """Return a fresh matrix of n rows."""
