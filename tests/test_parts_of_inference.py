@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from problems import close
 from scipy.optimize import brentq
-from scipy.stats import norm, t
+from scipy.stats import invgamma, norm, t
 
 from skspectral.criteria.joint_evidence import between
-from skspectral.inference import modes, sparse, sparse_classes
-from skspectral.inference.averaging import _NO_MASS, _edges, _Panels
+from skspectral.inference import candidates, modes, sparse, sparse_classes
+from skspectral.inference.averaging import _NO_MASS, VariancePosterior, _edges, _Panels, pooled
 from skspectral.inference.changing_noise import ChangingNoise
 from skspectral.inference.correlated import _Complete
 from skspectral.inference.covariances import _Counted, _status, _with_missing, _without_traces
@@ -20,6 +20,7 @@ from skspectral.inference.sparse_noise import KnownNoise, ProfiledNoise, TooLitt
 from skspectral.inference.student_mixture import StudentMixture, inflate
 from skspectral.inference.tuned import _status as status_of_minima
 from skspectral.inference.tuning import _may_hide_roots, minimize_each
+from skspectral.inference.variance_form import VarianceForm
 from skspectral.likelihoods import Bernoulli
 from skspectral.linalg.active import Active, FunctionValues
 from skspectral.linalg.covariance_pair import CovariancePair
@@ -401,3 +402,150 @@ def test_curvatures_go_from_the_exact_one_to_one_that_is_never_negative():
         assert np.linalg.eigvalsh(H - before).min() > 0
         before = H
     assert close(others[-1], 2.0 * shown, 1e-14)
+
+
+# -- posteriors and forms of variances
+
+
+@pytest.mark.parametrize("nu", [1, 5, 40])
+def test_intervals_of_variances_have_equal_tails_of_the_mixture(nu):
+    """A scale times nu/chi2(nu) is inverse gamma."""
+    scale, weight = np.array([0.5, 2.0, 30.0]), np.array([0.2, 0.7, 0.1])
+    posterior = VariancePosterior(np.ones(3), weight, scale, 7.0 * scale, nu)
+    for coverage in (0.5, 0.95):
+        for interval, unit in ((posterior.noise_interval, 1.0), (posterior.signal_interval, 7.0)):
+            reached = [
+                weight @ invgamma(nu / 2, scale=nu * unit * scale / 2).cdf(v) for v in interval(coverage)
+            ]
+            assert reached == pytest.approx([0.5 - coverage / 2, 0.5 + coverage / 2], rel=1e-9)
+    assert posterior.inflation == (np.inf if nu <= 2 else pytest.approx(nu / (nu - 2.0)))
+    assert posterior.noise_interval() == posterior.noise_interval(0.95)
+    assert posterior.signal_interval() == posterior.signal_interval(0.95)
+
+
+def test_intervals_of_variances_that_nodes_hold_are_between_nodes():
+    scale, weight = np.array([1.0, 2.0, 3.0, 4.0]), np.full(4, 0.25)
+    posterior = VariancePosterior(np.ones(4), weight, scale, 0.0 * scale, np.inf)
+    assert posterior.noise_interval(0.6) == pytest.approx((1.0, 4.0), rel=1e-3)
+    assert posterior.noise_interval(0.4) == pytest.approx((2.0, 3.0), rel=1e-3)
+    assert posterior.signal_interval(0.9)[1] < 1e-300  # no signal has a variance of 0, to the smallest number
+    assert posterior.inflation == 1.0
+
+
+def test_posteriors_of_several_models_are_pooled_in_the_order_of_their_ratios():
+    first = VariancePosterior(np.array([1.0, 3.0]), np.array([0.4, 0.6]), np.array([5.0, 6.0]), np.ones(2), 7)
+    second = VariancePosterior(np.array([2.0]), np.ones(1), np.array([8.0]), np.array([9.0]), 7)
+    both = pooled([first, second], [0.25, 0.75])
+    assert both.noise_ratio.tolist() == [1.0, 2.0, 3.0]
+    assert both.weight == pytest.approx([0.1, 0.75, 0.15])
+    assert both.noise_variance.tolist() == [5.0, 8.0, 6.0]
+    assert both.signal_variance.tolist() == [1.0, 9.0, 1.0]
+    assert both.degrees_of_freedom == 7
+
+
+def test_forms_of_variances_and_their_slopes():
+    rng = np.random.default_rng(0)
+    form = VarianceForm(2.0, np.array([0.5, 0.1, 0.3]), 0.7, rng.normal(size=(3, 2)))
+    cross, prior = rng.normal(size=(3, 4)), np.full(4, 9.0)
+    dense = np.diag(form.b) - form.T @ form.T.T
+    assert form(cross, prior) == pytest.approx(18.0 - np.einsum("ri,rs,si->i", cross, dense, cross))
+    by_prior, by_cross, by_leverage = form.slopes(cross, prior)
+    assert by_prior.tolist() == [2.0] * 4
+    assert by_leverage.tolist() == [0.7] * 4
+    assert close(by_cross, -2.0 * dense @ cross, 1e-12)
+
+
+def test_where_nothing_is_left_of_a_variance_it_has_no_slope():
+    form = VarianceForm(1.0, np.ones(1), 0.5, np.zeros((1, 0)))
+    cross, prior = np.array([[1.0, 1.0, 1.0]]), np.array([0.5, 1.0, 2.0])
+    assert form(cross, prior).tolist() == [0.0, 0.0, 1.0]
+    by_prior, by_cross, _ = form.slopes(cross, prior)
+    assert by_prior.tolist() == [0.0, 0.0, 1.0]
+    assert by_cross.tolist() == [[0.0, 0.0, -2.0]]
+
+
+def test_the_mean_at_one_log_noise_is_kept_until_there_is_another():
+    y = np.array([1.0, 2.0, 4.0])
+    seen = ChangingNoise(None, DensePrior(np.eye(3)), y, np.ones(3), True)
+    F = np.array([[0.1], [0.2], [0.3]])
+    first = seen.mean_at(F)
+    assert seen.mean_at(F.copy()) is first
+    other = seen.mean_at(F + 1.0)
+    assert other is not first
+    assert pytest.approx(np.exp(2.0 * (F[:, 0] + 1.0))) == other.D
+    assert pytest.approx(np.exp(2.0 * F[:, 0])) == seen.mean_at(F).D
+    extreme = ChangingNoise(None, DensePrior(np.eye(3)), y, np.full(3, 2.0), True).mean_at(
+        np.full((3, 1), 300.0)
+    )
+    assert pytest.approx(np.full(3, 0.5 * np.exp(500.0))) == extreme.D
+
+
+# -- functions outside of the pool
+
+
+def test_what_active_functions_leave_of_others():
+    rng = np.random.default_rng(0)
+    Phi, others = (A / np.linalg.norm(A, axis=0) for A in (rng.normal(size=(9, 4)), rng.normal(size=(9, 2))))
+    y, d = rng.normal(size=9), np.array([2.0, 0.0, 0.5, 3.0])
+    active, a = Active(FunctionValues(Phi, y), d), [0, 2, 3]
+    C_inv = np.linalg.inv(np.eye(9) + (Phi * d) @ Phi.T)
+    here, values = rng.normal(size=(2, 3)), rng.normal(size=2)
+    S, left = active.with_function(others, here, values)
+    assert close(S, np.diag(others.T @ C_inv @ others), 1e-10)
+    predicted = np.einsum("kj,jk->k", here, d[a][:, None] * (Phi[:, a].T @ C_inv @ others))
+    assert close(left, values - predicted, 1e-10)
+    S, Q = active.of_others(others)
+    assert close(S, np.diag(others.T @ C_inv @ others), 1e-10)
+    assert close(Q, others.T @ C_inv @ y, 1e-10)
+    assert close(active.S[[1]], np.diag(Phi.T @ C_inv @ Phi)[[1]], 1e-10)
+    assert close(active.Q[[1]], (Phi.T @ C_inv @ y)[[1]], 1e-10)
+    assert active.rest == pytest.approx(y @ C_inv @ y)
+    assert active.log_det == pytest.approx(-np.linalg.slogdet(C_inv)[1])
+    s, q, rest = active.members_left_out()
+    for k, i in enumerate(a):
+        less = np.where(np.arange(4) == i, 0.0, d)
+        inverse = np.linalg.inv(np.eye(9) + (Phi * less) @ Phi.T)
+        expected = Phi[:, i] @ inverse @ Phi[:, i], Phi[:, i] @ inverse @ y, y @ inverse @ y
+        assert (s[k], q[k], rest[k]) == pytest.approx(expected)
+    covariance = np.linalg.inv(Phi[:, a].T @ Phi[:, a] + np.diag(1.0 / d[a]))
+    root = active.covariance_root()
+    assert close(root @ root.T, covariance, 1e-10)
+    assert close(active.coefficients(), covariance @ Phi[:, a].T @ y, 1e-10)
+
+
+def test_functions_join_by_their_gain_and_others_by_their_relevance(monkeypatch):
+    monkeypatch.setattr(candidates, "_BLOCK", 4)
+    monkeypatch.setattr(candidates, "_JOIN", 5)
+    little = 0.3
+    gains = np.array([9.0, 0.2, 0.4, 0.5, 3.0, 0.0, 0.0, 0.0, 0.0, 0.31])
+    relevance = np.array([9.0, 2.0, 1.0, 1.5, 3.0, 0.9, 0.1, 0.95, 0.2, 1.0 + 1e-3])
+
+    class Functions:
+        X = np.zeros((50, 1))
+
+        def __len__(self):
+            return 10
+
+        def columns(self, chosen):
+            return chosen, None
+
+    class Noise:
+        def outlook(self, active, s, q, rest, d):
+            return SimpleNamespace(gain=active.share * gains[s], relevance=active.share * relevance[s])
+
+    def model(share, functions):
+        active = SimpleNamespace(of_others=lambda K: (K, K), rest=None, share=share)
+        return SimpleNamespace(active=active, functions=np.array(functions, dtype=int))
+
+    # 0 is in the model; 1 gains too little, 2 is not relevant enough
+    joining, n_missing = candidates._joining(Functions(), [model(1.0, [0])], Noise(), 1e-6)
+    assert n_missing == 3
+    assert joining.tolist() == [4, 3, 9, 1, 2]
+    assert gains[9] > little
+    # the larger of several models counts, and what is in any of them
+    both, n_missing = candidates._joining(Functions(), [model(1.0, [0]), model(0.5, [4])], Noise(), 1e-6)
+    assert (both[:2].tolist(), n_missing) == ([3, 9], 2)
+    none, n_missing = candidates._joining(Functions(), [model(0.1, [0])], Noise(), 1e-6)
+    assert (len(none), n_missing) == (0, 0)
+    _, n_missing = candidates._joining(Functions(), [model(1.0, [0])], Noise(), 1e-2)
+    assert n_missing == 2
