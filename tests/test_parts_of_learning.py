@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from problems import close, smooth
-from sklearn.gaussian_process.kernels import RBF, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skspectral.criteria import CRITERIA
 from skspectral.decomposition.data import Data
@@ -685,3 +685,50 @@ def test_a_walk_that_got_lost_goes_back_and_on_more_slowly():
     assert walk._here is walk.best
     assert walk._adam.speed == pytest.approx(0.009)
     assert walk.n_looks == 7
+
+
+# -- landmarks
+
+
+def test_the_spread_of_inputs_is_weighted():
+    X, y = smooth(n=30)
+    weight = np.random.default_rng(0).uniform(0.2, 3.0, 30)
+    task = Task(Data.with_intercept(X, y[:, None], weight, True), RBF(1.0), CRITERIA["evidence"])
+    share = weight / weight.sum()
+    mean = share @ X
+    assert RowsInMemory(task).spread() == pytest.approx(np.sqrt(share @ (X - mean) ** 2))
+
+
+@pytest.mark.parametrize(("noise_ratio", "tau"), [(0.5, 5e-4), (99.0, 3e-3)])
+def test_landmarks_are_as_many_as_a_small_trace_needs(noise_ratio, tau):
+    """A thousandth of the noise ratio, or of the variance of the kernel where that is smaller."""
+    asked = []
+
+    class Rows(RowsInMemory):
+        def choose(self, kernel, rank, tau):
+            asked.append((rank, tau))
+            return self.data.X[:rank]
+
+    X, y = smooth(n=25)
+    data, kernel = Data.with_intercept(X, y[:, None], None, True), ConstantKernel(3.0, "fixed") * RBF(1.0)
+    task = Task(data, kernel, CRITERIA["evidence"], plan=Plan("low_rank"))
+    objective = LandmarkObjective(task, Rows(task), rank=7, noise_ratio=noise_ratio)
+    objective._chosen(kernel)
+    objective._chosen(kernel, 4)
+    objective._chosen(kernel, 99)
+    assert asked == [(7, pytest.approx(tau)), (4, pytest.approx(tau)), (25, pytest.approx(tau))]
+    given = LandmarkObjective(replace(task, plan=Plan("low_rank", 5)), Rows(task))
+    given._chosen(kernel)
+    assert asked[-1] == (5, 0.0)  # all that were asked for
+
+
+@pytest.mark.parametrize(("gain", "is_better"), [(0.9, False), (1.1, True)])
+def test_landmarks_chosen_anew_must_be_better_by_one(gain, is_better):
+    task = make_task(bowl, Plan("low_rank", 6))
+    objective, theta = LandmarkObjective(task), np.array([0.1, 0.2])
+    value = objective(theta).value
+    chosen, objective.landmarks = objective.landmarks, objective.landmarks + 0.3
+    objective.has_moved = True
+    assert objective.refreshed(theta, value + gain) == is_better  # the same as before are chosen
+    assert objective.has_moved != is_better
+    np.testing.assert_array_equal(objective.landmarks, chosen if is_better else chosen + 0.3)
