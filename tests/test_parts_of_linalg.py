@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 from problems import close
+from sklearn.gaussian_process.kernels import RBF
 
+from skspectral.kernels.gram import make_gram
 from skspectral.linalg import factors
 from skspectral.linalg.active import FunctionValues, _span_of_few
 from skspectral.linalg.coupled import CoupledCurvature, LumpedCurvature, SquaredProducts
+from skspectral.linalg.curved import DensePrior, FactorPrior
 from skspectral.linalg.factors import (
     Columns,
     _drawn,
@@ -18,6 +21,7 @@ from skspectral.linalg.factors import (
     _pool,
     pivoted_cholesky,
 )
+from skspectral.linalg.greedy import SparseGreedy, _GrowingSolve, greedy_landmarks
 from skspectral.linalg.moments import FeatureSpectrum
 from skspectral.linalg.reflectors import left_singular, symmetric_eigen
 from skspectral.linalg.rows import RowCounts
@@ -383,3 +387,135 @@ def test_functions_on_fewer_coordinates_have_the_same_products(n, k):
     assert alike.most_alike(0) == 2
     assert alike.most_alike(1) == 0
     assert FunctionValues(np.ones((2, 1)), np.ones(2)).most_alike(0) is None
+
+
+# -- greedy choices
+
+
+def test_a_growing_system_takes_the_candidate_that_explains_most():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(90, 90))
+    A, b = A @ A.T + np.eye(90), rng.normal(size=(90, 2))
+    system, chosen = _GrowingSolve(2), []
+
+    def explained(rows):
+        return float((b[rows] * np.linalg.solve(A[np.ix_(rows, rows)], b[rows])).sum())
+
+    for k in range(70):
+        among = np.setdiff1d(np.arange(90), chosen)[:4]
+        best = system.append_best(A[np.ix_(chosen, among)], np.diag(A)[among], b[among])
+        if k < 3:
+            assert best == np.argmax([explained([*chosen, j]) for j in among])
+        chosen.append(int(among[best]))
+    assert system.explained == pytest.approx(explained(chosen))
+    assert close(system.solution(), np.linalg.solve(A[np.ix_(chosen, chosen)], b[chosen]), 1e-8)
+
+
+def test_a_growing_system_takes_no_candidate_that_others_span():
+    system = _GrowingSolve(1)
+    assert system.append_best(np.empty((0, 1)), np.array([4.0]), np.array([[2.0]])) == 0
+    assert system.explained == 1.0
+    same, free = 4.0 * (1.0 + 500.0 * EPS), 4.0 * (1.0 + 2000.0 * EPS)
+    assert system.append_best(np.array([[4.0]]), np.array([same]), np.array([[9.0]])) is None
+    assert system.append_best(np.array([[4.0, 4.0]]), np.array([same, free]), np.array([[9.0], [2.0]])) == 1
+
+
+@pytest.mark.parametrize(("dense_dual", "gap"), [(False, 0.025), (True, 0.005)])
+def test_greedy_choices_end_at_their_gap(dense_dual, gap):
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(0.0, 6.0, 80))[:, None]
+    gram, gaps = make_gram(RBF(1.0)), []
+    y = np.sin(x[:, 0]) + 0.05 * rng.normal(size=80)
+    greedy_landmarks(gram, x, y, 0.01, dense_dual=dense_dual, report=lambda **line: gaps.append(line["gap"]))
+    assert gaps[-1] <= gap < gaps[-2]
+
+
+def test_bounds_of_greedy_choices_hold_the_minimum():
+    rng = np.random.default_rng(0)
+    x, weight = np.linspace(0.0, 6.0, 40)[:, None], rng.uniform(0.2, 3.0, 40)
+    y, g = np.sin(x[:, 0]) + 0.1 * rng.normal(size=40), 0.05
+    search = SparseGreedy(make_gram(RBF(1.0)), x, y, g, weight=weight)
+    root = np.sqrt(weight)
+    K, z = root[:, None] * RBF(1.0)(x) * root, root * y
+    least = -0.5 * z @ K @ np.linalg.solve(K + g * np.eye(40), z)
+    assert search.gap == 2.0  # nothing is explained yet
+    for k in range(12):
+        search.step()
+        if k % 4 == 3:
+            search.tighten()
+        assert search.lower <= least + 1e-9
+        assert search.upper >= least - 1e-9
+        assert search.gap == pytest.approx(
+            2.0 * (search.upper - search.lower) / -(search.upper + search.lower)
+        )
+    assert search.upper == pytest.approx(least, rel=1e-2)
+    C = K[:, search.chosen]
+    a = np.linalg.solve(g * K[np.ix_(search.chosen, search.chosen)] + C.T @ C, C.T @ z)
+    assert search.upper == pytest.approx(-0.5 * z @ C @ a)
+    assert search.lower == pytest.approx(least, rel=1e-2)
+    zero = SparseGreedy(make_gram(RBF(1.0)), x, 0.0 * y, g)
+    assert zero.gap == 0.0
+
+
+def test_passes_over_the_kernel_are_made_for_every_fifth_more_of_landmarks(monkeypatch):
+    looks = []
+    monkeypatch.setattr(SparseGreedy, "tighten", lambda self: looks.append(len(self.chosen)))
+    x = np.linspace(0.0, 60.0, 60)[:, None]
+    greedy_landmarks(make_gram(RBF(1.0)), x, np.cos(x[:, 0]), 0.1, dense_dual=True, max_rank=25)
+    assert looks == [8, 10, 12, 15, 18, 22]
+
+
+# -- curvatures beside a prior
+
+
+@pytest.mark.parametrize("form", ["matrix", "factor"])
+@pytest.mark.parametrize("curvatures", ["positive", "some are 0", "some are negative"])
+def test_what_follows_from_curvatures_is_that_of_dense_matrices(form, curvatures):
+    rng = np.random.default_rng(0)
+    n, scale = 8, 1.7
+    Phi = np.linalg.cholesky(
+        np.exp(-0.5 * (np.arange(n)[:, None] / 2 - np.arange(n) / 2) ** 2) + 0.1 * np.eye(n)
+    )
+    W = rng.uniform(0.5, 2.0, n)
+    W[2:4] *= {"positive": 1.0, "some are 0": 0.0, "some are negative": -0.1}[curvatures]
+    K = scale * Phi @ Phi.T
+    prior = DensePrior(Phi @ Phi.T, scale) if form == "matrix" else FactorPrior(Phi, scale, Phi)
+    curved = prior.curved(W)
+    V = np.linalg.inv(np.linalg.inv(K) + np.diag(W))
+    R = np.diag(W) - W[:, None] * V * W
+    cross, Z = rng.normal(size=(3, n)), rng.normal(size=(n, 2))
+    between = scale * (cross if form == "matrix" else cross @ Phi.T)  # of kernel values, or of features
+    assert len(prior) == n
+    assert close(prior.diagonal, np.diag(K), 1e-12)
+    assert close(prior.times(Z), K @ Z, 1e-12)
+    assert curved.log_det == pytest.approx(np.linalg.slogdet(np.eye(n) + K @ np.diag(W))[1])
+    for _ in range(2):  # the second time after the inverse was made
+        assert close(curved.times(Z), R @ Z, 1e-10)
+        assert close(curved.variances(), np.diag(V), 1e-10)
+    joint = between @ R @ between.T
+    assert close(curved.explained(cross), np.diag(joint), 1e-10)
+    assert close(curved.explained_jointly(cross), joint, 1e-10)
+    left, right = rng.normal(size=(2, n, 2))
+    G = 0.5 * (left @ right.T + right @ left.T - R)
+    found = curved.sensitivity(left, right)
+    assert found.by_log_scale == pytest.approx(np.vdot(G, K))
+    if form == "matrix":
+        assert close(found.weights, scale * G, 1e-10)
+        assert close(curved.matrix(), R, 1e-10)
+
+
+def test_a_prior_variance_is_kept_where_curvature_says_nothing():
+    K = np.array([[1e6, 2.0], [2.0, 3.0]])
+    for W in ([1e-20, 1.0], [0.0, 1.0], [1e-3, 1.0]):
+        V = np.linalg.inv(np.linalg.inv(K) + np.diag(W))
+        assert close(DensePrior(K.copy()).curved(np.array(W)).variances(), np.diag(V), 1e-7)
+
+
+def test_what_a_factor_misses_is_taken_off_its_sensitivity():
+    rng = np.random.default_rng(0)
+    Phi, G_Phi, missed = rng.normal(size=(6, 3)), rng.normal(size=(6, 3)), rng.normal(size=6)
+    found = FactorPrior(Phi, 4.0).pulled_back(G_Phi, missed)
+    assert found.by_log_scale == pytest.approx(np.vdot(2.0 * Phi, G_Phi - missed[:, None] * 2.0 * Phi))
+    assert found.by_diagonal == pytest.approx(4.0 * missed)
+    assert found.weights is None
+    assert FactorPrior(Phi, 4.0).pulled_back(G_Phi).by_diagonal is None
