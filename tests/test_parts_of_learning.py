@@ -7,13 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from problems import close, smooth
+from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skspectral.criteria import CRITERIA
 from skspectral.decomposition.data import Data
 from skspectral.decomposition.plan import Plan
 from skspectral.inference.approximate import laplace
-from skspectral.inference.variances import VarianceBounds
+from skspectral.inference.variances import VarianceBounds, VariancePrior
 from skspectral.learning import design, latent, levels, moving, step_factors
 from skspectral.learning.descent import (
     _bfgs,
@@ -622,6 +623,9 @@ def test_variables_out_of_sight_are_brought_back_on_the_way_they_took():
     np.testing.assert_array_equal(latent._in_sight(near, start, sight, task), near)
     without = SimpleNamespace(learns_signal=False, likelihood=SimpleNamespace(names=[]))
     assert latent._in_sight(x, start, sight, without) == pytest.approx([1.5, 1.5, -1.5, 1.5])
+    assert latent._in_sight(x + 5.0, start + 5.0, sight, task) == pytest.approx(
+        [5.0 + far, 6.5, 3.5, 5.0 + far]
+    )
 
 
 @pytest.mark.parametrize(("n", "sizes"), [(599, [599]), (600, [150, 600]), (2400, [150, 600, 2400])])
@@ -637,6 +641,7 @@ def test_levels_of_latent_tasks_have_a_quarter_of_the_rows(n, sizes):
     assert [len(level) for level in latent._levels(fixed)] == [n]
     assert latent._tolerance(task) == (1e-7 if n < 500 else 1e-4)
     assert latent._tolerance(task.subset(np.arange(499))) == 1e-7
+    assert latent._tolerance(task.subset(np.arange(500))) == 1e-4
 
 
 def test_the_coarsest_level_of_classes_has_rows_for_each_variable_and_class():
@@ -732,3 +737,124 @@ def test_landmarks_chosen_anew_must_be_better_by_one(gain, is_better):
     assert objective.refreshed(theta, value + gain) == is_better  # the same as before are chosen
     assert objective.has_moved != is_better
     np.testing.assert_array_equal(objective.landmarks, chosen if is_better else chosen + 0.3)
+
+
+# -- objectives of latent tasks
+
+
+def log_normal_penalty(theta):
+    """-2 log density of N(0.3, 1/2) for each parameter, with its gradient."""
+    return float((2.0 * (theta - 0.3) ** 2).sum()), 4.0 * (theta - 0.3)
+
+
+@pytest.mark.parametrize("signal_bounds", [(1e-5, 1e5), (1.0, 1.0)])
+def test_latent_objectives_are_minus_twice_log_densities(signal_bounds):
+    prior = VariancePrior(signal=stats.gamma(3.0, scale=0.5))
+    task = replace(
+        poisson_task(),
+        theta_prior=log_normal_penalty,
+        signal_prior=prior,
+        signal_bounds=signal_bounds,
+        unit=1.5,
+    )
+    learns = signal_bounds[0] < signal_bounds[1]
+    x = task.start + 0.1
+    assert len(x) == 1 + learns
+    objective = LatentObjective(task)
+
+    def density(x):
+        point = task.point(x)
+        value = task.fit(point).approximation.log_evidence - 0.5 * log_normal_penalty(point.theta)[0]
+        return value + (stats.gamma(3.0, scale=0.5).logpdf(point.signal_var * 2.25) if learns else 0.0)
+
+    here = objective(x)
+    assert here.value == pytest.approx(-2.0 * density(x))
+    steps = 1e-4 * np.eye(len(x))
+    differences = [(density(x - e) - density(x + e)) / 1e-4 for e in steps]
+    assert close(here.gradient, differences, 1e-5)
+    assert objective(x.copy()) is here
+    assert objective.n_calls == 1
+    assert objective(x + 0.1) is not here
+    assert objective.n_calls == 2
+
+
+def test_optimizers_see_half_of_the_objective():
+    task, seen = poisson_task(), []
+
+    def optimizer(obj_func, x, bounds):
+        seen.extend([obj_func(x), obj_func(x, eval_gradient=False), bounds])
+        return x + 0.1, 7.0
+
+    end = _optimise(task, task.start, optimizer)
+    here = LatentObjective(task)(task.start)
+    assert seen[0][0] == seen[1] == pytest.approx(0.5 * here.value)
+    assert seen[0][1] == pytest.approx(0.5 * here.gradient)
+    assert seen[2] is task.bounds
+    assert end.value == 14.0
+    np.testing.assert_array_equal(end.variables, task.start + 0.1)
+
+
+def test_evaluations_of_all_levels_are_counted(monkeypatch):
+    asked = []
+
+    class Objective:
+        def __init__(self, task):
+            self.task, self.n_calls = task, 10 if len(task) < 20 else 100
+
+        def fit(self, x):
+            return "fit"
+
+    class Exploring:
+        def __init__(self, objective, lower, upper, report):
+            self.objective, self.box = objective, (lower, upper)
+
+        def go_on(self, end, *, tolerance):
+            asked.append(tolerance)
+            return SimpleNamespace(x=end, value=3.0)
+
+    def found(explorer, ends, start, n_rows, n_before):
+        asked.append((ends, n_rows, n_before))
+        return [n_rows]
+
+    monkeypatch.setattr(latent, "LatentObjective", Objective)
+    monkeypatch.setattr(latent, "Explorer", Exploring)
+    monkeypatch.setattr(latent, "_found", found)
+    task = poisson_task()
+    monkeypatch.setattr(latent, "_levels", lambda task: [np.arange(5), np.arange(9), np.arange(20)])
+    end = latent._descend(task, task.start, None)
+    assert asked == [(None, 5, None), ([5], 9, 5), ([9], 20, 9), 1e-7]
+    assert (end.variables, end.value, end.fit, end.n_evaluations) == (20, 3.0, "fit", 120)
+
+
+@pytest.mark.parametrize(("n_before", "sight"), [(149, 3.0), (150, 20.0)])
+def test_ends_of_a_coarser_level_are_starts_with_its_curvature(n_before, sight):
+    task = SimpleNamespace(learns_signal=False, likelihood=SimpleNamespace(names=[]))
+    explorer = SimpleNamespace(
+        objective=SimpleNamespace(task=task),
+        explore=lambda starts, tolerance: (starts, tolerance),
+        compare=lambda starts, tolerance: (starts, tolerance),
+    )
+    start = np.array([1.0, 1.0])
+    assert latent._found(explorer, None, start, 10, None) == ([start], 1e-2)
+    ends = [SimpleNamespace(x=np.array([1.0 + 9.0, 2.0]), curvature=np.eye(2))]
+    ((x, curvature),), tolerance = latent._found(explorer, ends, start, 3 * n_before, n_before)
+    assert x == pytest.approx([1.0 + np.log(sight), 2.0])
+    assert close(curvature, 3.0 * np.eye(2), 1e-12)
+    assert tolerance == 1e-2
+
+
+def test_what_was_learned_is_of_a_task_with_the_same_rows_and_outputs():
+    rotated = type("Rotated", (), {"rows": range(30), "n_outputs": 2})()
+    learned = levels.Learned(None, 0.0, None, SimpleNamespace(rotated=rotated), 1)
+
+    def task(n=30, n_outputs=2, has_holes=False, plan=None):
+        data = SimpleNamespace(has_holes=has_holes, n_outputs=n_outputs)
+        rows = type("Rows", (SimpleNamespace,), {"__len__": lambda self: n})
+        return rows(data=data, plan=Plan() if plan is None else plan)
+
+    assert learned.is_of(task())
+    assert not learned.is_of(task(n=29))
+    assert not learned.is_of(task(n_outputs=3))
+    assert not learned.is_of(task(has_holes=True))
+    assert not learned.is_of(task(plan=Plan(selection="greedy")))
+    assert not learned.is_of(task(n=29, plan=Plan(selection="greedy")))
