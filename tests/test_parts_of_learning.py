@@ -35,6 +35,7 @@ from skspectral.learning.noise_task import MeanProcess
 from skspectral.learning.objectives import Evaluation, profiled_evidence
 from skspectral.learning.task import Task
 from skspectral.likelihoods import Poisson
+from skspectral.support.exceptions import IndefiniteKernelError
 
 # -- the curvature around learned parameters
 
@@ -858,3 +859,193 @@ def test_what_was_learned_is_of_a_task_with_the_same_rows_and_outputs():
     assert not learned.is_of(task(has_holes=True))
     assert not learned.is_of(task(plan=Plan(selection="greedy")))
     assert not learned.is_of(task(n=29, plan=Plan(selection="greedy")))
+
+
+# -- learning from one level to the next
+
+
+def test_the_best_of_all_starts_is_taken_and_all_of_them_are_counted(monkeypatch):
+    seen = []
+
+    def learned(task, theta, bounds, optimizer, report):
+        seen.append((theta, bounds, optimizer, report))
+        if len(seen) == 3:
+            raise IndefiniteKernelError(-1.0, 0.0)
+        return levels.Learned(theta, [5.0, 3.0, None, 4.0][len(seen) - 1], None, None, 10)
+
+    monkeypatch.setattr(levels, "_from", learned)
+    task = SimpleNamespace(kernel=RBF([1.0, 2.0], (0.1, 10.0)), report=None)
+    best = levels.learn_from_starts(task, optimizer="own", n_restarts=3, random_state=0, report="tell")
+    drawn = np.random.RandomState(0)
+    bounds = task.kernel.bounds
+    expected = [task.kernel.theta, *(drawn.uniform(*bounds.T) for _ in range(3))]
+    for theta, (found, *rest) in zip(expected, seen, strict=True):
+        np.testing.assert_array_equal(theta, found)
+        np.testing.assert_array_equal(rest[0], bounds)
+        assert rest[1:] == ["own", "tell"]
+    assert best.value == 3.0
+    assert best.n_decompositions == 30
+
+
+@pytest.mark.parametrize("on_landmarks", [True, False])
+def test_an_optimizer_of_the_user_sees_half_and_its_value_is_doubled(monkeypatch, on_landmarks):
+    class Objective:
+        n_calls = 4
+
+        def __call__(self, theta):
+            return Evaluation(6.0, np.array([8.0]))
+
+        def solve(self, theta):
+            return "decomposition", "solution"
+
+    seen = []
+
+    def optimizer(obj_func, theta, bounds):
+        seen.extend([obj_func(theta), obj_func(theta, eval_gradient=False), bounds])
+        return [9.0], 2.5
+
+    monkeypatch.setattr(levels, "LandmarkObjective", lambda task: Objective())
+    monkeypatch.setattr(levels, "objective_of", lambda task, is_single: Objective())
+    monkeypatch.setattr(levels, "_learned", lambda o, theta: levels.Learned(theta, 0.0, None, None, 11))
+    task = SimpleNamespace(learns_on_landmarks=on_landmarks)
+    end = levels._from(task, np.zeros(1), "bounds", optimizer, None)
+    assert seen == [(3.0, np.array([4.0])), 3.0, "bounds"]
+    assert end.value == 5.0
+    assert end.theta.tolist() == [9.0]
+    assert end.n_decompositions == (5 if on_landmarks else 11)
+
+
+class Watching:
+    """An explorer that tells what it was asked for."""
+
+    def __init__(self, n=40, **task):
+        rows = type("Rows", (SimpleNamespace,), {"__len__": lambda self: n})
+        self.task = rows(**{"kernel": RBF([1.0, 2.0]), "given": None, "given_ratio": None} | task)
+        self.objective = SimpleNamespace(
+            task=self.task,
+            n_calls=0,
+            starts=lambda theta: ["start", theta],
+            with_ratio=lambda theta, ratio: np.append(theta, np.log(ratio)),
+        )
+        self.asked = []
+
+    def _ended(self, value=1.0):
+        return SimpleNamespace(x=np.full(3, 9.0), value=value, curvature=np.eye(3))
+
+    def explore(self, starts, tolerance):
+        self.asked.append(("explore", starts, tolerance))
+        return [self._ended()]
+
+    def compare(self, starts, tolerance):
+        self.asked.append(("compare", starts, tolerance))
+        return [self._ended()]
+
+    def look(self, start, to_beat):
+        self.asked.append(("look", start.tolist(), to_beat))
+        return self._ended(0.5)
+
+    def descend(self, start, *, tolerance):
+        self.asked.append(("descend", start.tolist(), tolerance))
+        return self._ended(self.end)
+
+    def hop(self, ends, tolerance):
+        self.asked.append(("hop", len(ends), tolerance))
+        return ends
+
+
+def test_levels_explore_or_go_on_from_a_coarser_one():
+    explorer, theta = Watching(), np.array([0.0, 1.0])
+    found = levels._found(explorer, None, theta, False)
+    assert found.n_rows == 40
+    assert explorer.asked[0][0] == "explore"
+    assert explorer.asked[0][1][0] == "start"
+    coarser = levels._Found([SimpleNamespace(x=np.ones(3), curvature=2.0 * np.eye(3))], 10)
+    levels._found(explorer, coarser, theta, False)
+    name, ((x, curvature),), tolerance = explorer.asked[1]
+    assert (name, tolerance) == ("compare", 1e-3)
+    assert x.tolist() == [1.0] * 3
+    assert close(curvature, 8.0 * np.eye(3), 1e-12)  # of four times the rows
+
+
+@pytest.mark.parametrize("n", [1000, 1001])
+@pytest.mark.parametrize("ratio", [None, 0.25])
+def test_the_users_start_is_looked_at_on_all_rows(monkeypatch, n, ratio):
+    monkeypatch.setattr(levels, "follow_user_path", lambda task, leads_elsewhere, is_explored: (None, 0))
+    explorer, theta = Watching(n, given="kernel", given_ratio=ratio), np.log([1.0, 2.0])
+    coarser = levels._Found([SimpleNamespace(x=np.ones(3), curvature=np.eye(3))], 10)
+    ends = levels._found(explorer, coarser, theta, True).ends
+    looks = [entry for entry in explorer.asked if entry[0] == "look"]
+    assert len(looks) == (n <= 1000)
+    if looks:  # at the user's ratio, or at that of the best end
+        start = [*theta, 9.0 if ratio is None else np.log(0.25)]
+        assert looks[0] == ("look", pytest.approx(start), 1.0)
+        assert ends[0].value == 0.5
+    levels._found(explorer, coarser, theta + 0.1, True)  # no start of the user's
+    levels._found(explorer, None, theta, True)  # explored
+    assert len([entry for entry in explorer.asked if entry[0] == "look"]) == len(looks)
+
+
+@pytest.mark.parametrize("is_explored", [True, False])
+@pytest.mark.parametrize("end", [0.5, 1.5])
+def test_the_users_path_is_descended_to_its_end(monkeypatch, is_explored, end):
+    def follow(task, leads_elsewhere, explored):
+        assert explored == is_explored
+        assert leads_elsewhere(np.zeros(2), 1.0)
+        assert not leads_elsewhere(np.full(2, 9.0), np.exp(9.0))
+        return (np.array([5.0, 6.0]), 2.0), 7
+
+    monkeypatch.setattr(levels, "follow_user_path", follow)
+    explorer = Watching(given="kernel")
+    explorer.end = end
+    best = explorer._ended()
+    ends = levels._with_user_path(explorer, [best], np.log([1.0, 2.0]), is_explored)
+    assert explorer.objective.n_calls == 7
+    assert explorer.asked[0] == ("descend", pytest.approx([5.0, 6.0, np.log(2.0)]), 1e-3)
+    assert ends[0].value == min(end, 1.0)
+    hops = [entry[0] == "hop" for entry in explorer.asked]
+    assert any(hops) == (is_explored and end < 1.0)
+
+
+@pytest.mark.parametrize(("gain", "expected"), [(1e-6, "start"), (3e-6, "end")])
+def test_where_all_is_noise_the_start_is_as_good(monkeypatch, gain, expected):
+    def solution(ratio):
+        return SimpleNamespace(in_basis=SimpleNamespace(noise_ratio=np.array(ratio)))
+
+    start = SimpleNamespace(value=10.0, name="start")
+    monkeypatch.setattr(levels, "_learned", lambda objective, theta: start)
+    objective = SimpleNamespace(task=SimpleNamespace(data=SimpleNamespace(n_outputs=2)))
+    end = SimpleNamespace(value=10.0 - gain, name="end", solution=solution([np.inf, np.inf]))
+    assert levels._where_it_matters(objective, end, None).name == expected
+    end.solution = solution([np.inf, 3.0])
+    assert levels._where_it_matters(objective, end, None) is end
+
+
+def test_the_rows_of_the_coarsest_level():
+    def halvings(n, n_dims=1, n_mean=0):
+        rows = type("Rows", (SimpleNamespace,), {"__len__": lambda self: n})
+        data = SimpleNamespace(rows=SimpleNamespace(n_mean=n_mean))
+        return levels._halvings(rows(kernel=SimpleNamespace(n_dims=n_dims), data=data))
+
+    assert [halvings(n) for n in (100, 299, 300, 600, 1199)] == [0, 0, 1, 2, 2]
+    assert [halvings(n, n_dims=20) for n in (599, 600)] == [0, 1]
+    assert [halvings(n, n_mean=60) for n in (599, 600)] == [0, 1]
+
+
+def test_what_is_told_of_the_way_ahead(monkeypatch):
+    monkeypatch.setattr(levels, "available_threads", lambda: 1)
+    data = SimpleNamespace(rows=SimpleNamespace(n_mean=1))
+
+    def ahead(n, n_starts, plan):
+        rows = type("Rows", (SimpleNamespace,), {"__len__": lambda self: n})
+        return levels._ahead(rows(kernel=RBF(1.0), data=data, plan=plan), n_starts)
+
+    assert (
+        ahead(1200, 1, Plan("exact")) == "ahead: levels of 150, 300, 600, 1200 rows, at most about 2 seconds"
+    )
+    assert ahead(100, 2, Plan("exact")) == "ahead: levels of 100 rows, 2 starts, at most about 1 seconds"
+    # 20 steps of 5 n r^2 flops, at 1.5e10 in a second
+    assert ahead(299, 3, Plan("low_rank", 7)).startswith(
+        "ahead: levels of 299 rows, rank 7, 3 starts, at most"
+    )
+    assert ahead(4000, 1, Plan("exact")).endswith("at most about 85 seconds")
+    assert ahead(4200, 1, Plan("exact")).endswith("at most about 2 minutes")
