@@ -76,11 +76,15 @@ def test_the_lumped_curvature_multiplies_like_its_matrix(with_B):
 
 
 @pytest.mark.parametrize(("n", "rank", "m"), [(6, 6, 1), (6, 3, 1), (6, 3, 2), (1, 0, 2), (1, 0, 1)])
-def test_mixed_outputs_are_those_of_mixed_targets(n, rank, m):
+@pytest.mark.parametrize("make", ["from_gram", "from_factor"])
+def test_mixed_outputs_are_those_of_mixed_targets(n, rank, m, make):
+    """A factor leaves the rest of the targets outside of its vectors, those of a matrix span all."""
     rng = np.random.default_rng(n + m)
-    Phi = rng.normal(size=(n, rank))
+    Phi = rng.normal(size=(n, max(rank, 1))) * (rank > 0)
     Y, M = rng.normal(size=(n, m)), rng.normal(size=(3, m))
-    rotated = Spectrum.from_gram(Phi @ Phi.T).rotate(Y).mixed(M)
+    spectrum = Spectrum.from_factor(Phi) if make == "from_factor" else Spectrum.from_gram(Phi @ Phi.T)
+    assert spectrum.n_null == (n - rank if make == "from_factor" else 0)
+    rotated = spectrum.rotate(Y).mixed(M)
     assert rotated.targets() == pytest.approx(Y @ M.T)
     assert rotated.energy.sum(axis=0) == pytest.approx(((Y @ M.T) ** 2).sum(axis=0))
 
