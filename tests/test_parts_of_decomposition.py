@@ -10,6 +10,7 @@ from problems import close
 from skspectral.criteria import CRITERIA
 from skspectral.decomposition import plan as planning
 from skspectral.decomposition.certificate import _check_probes, bracket_width, evidence_bounds
+from skspectral.decomposition.data import Data
 from skspectral.decomposition.plan import Plan, Route
 from skspectral.inference import tuned
 from skspectral.inference.solution import solve
@@ -374,3 +375,45 @@ def test_a_zoom_finds_minima_of_all_columns():
     looks = []
     zoom(lambda x: looks.append(len(x)) or x, np.linspace(0.0, 1.0, 5)[:, None], 3)
     assert looks == [5, 9, 9, 9]
+
+
+# -- data
+
+
+def test_holes_and_patterns_of_targets():
+    Y = np.array([[1.0, np.nan, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])
+    data = Data(np.arange(3.0)[:, None], Y, np.array([1.0, 2.0, 0.0]))
+    assert data.has_holes
+    assert not Data(data.X, np.ones((3, 2))).has_holes
+    (both, first), (one, second) = data.by_pattern()
+    assert (both.tolist(), one.tolist()) == ([0, 2], [1])
+    assert first.weight.tolist() == [1.0, 2.0, 0.0]
+    assert second.weight.tolist() == [0.0, 2.0, 0.0]
+    assert first.Y.tolist() == [[1.0, 3.0], [4.0, 6.0], [0.0, 0.0]]
+    assert data.present.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("holes", [True, False])
+def test_the_order_of_rows_that_looks_random_depends_on_their_content(holes):
+    rng = np.random.default_rng(0)
+    X, Y = np.zeros((12, 1)), rng.normal(size=(12, 2))  # inputs alike: the targets tell rows apart
+    Y[[2, 5], [0, 1]] = np.nan if holes else 0.5
+    gram = SimpleNamespace(fingerprint=lambda X: np.full(len(X), 0.25))
+    order = Data(X, Y).shuffled(gram)
+    assert sorted(order) == list(range(12))
+    moved = rng.permutation(12)
+    np.testing.assert_array_equal(moved[Data(X, Y[moved]).shuffled(gram)], order)
+    # shifts and positive factors of an output are no content
+    np.testing.assert_array_equal(Data(X, Y * [1024.0, 0.5]).shuffled(gram), order)
+    assert order.tolist() != list(range(12))
+
+
+def test_what_varies_and_is_present_is_kept():
+    Y = np.column_stack([np.arange(4.0), np.full(4, 3.0)])
+    data = Data(np.arange(4.0)[:, None], Y, np.array([1.0, 0.0, 1.0, 1.0]), np.ones((4, 1)))
+    assert data.of_varying_outputs().Y.tolist() == Y[:, :1].tolist()
+    assert Data(data.X, Y[:, 1:], None, np.ones((4, 1))).of_varying_outputs() is None
+    assert data.of_present_rows().Y.tolist() == Y[[0, 2, 3]].tolist()
+    weighted = Y - np.average(Y, axis=0, weights=data.weight)
+    assert close(data.detrended(), weighted, 1e-12)
+    assert Data(data.X, Y).detrended() is Y

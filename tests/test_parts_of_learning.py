@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from problems import close, smooth
 from scipy import stats
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skspectral.criteria import CRITERIA
 from skspectral.decomposition.data import Data
 from skspectral.decomposition.plan import Plan
 from skspectral.inference.approximate import laplace
 from skspectral.inference.variances import VarianceBounds, VariancePrior
-from skspectral.learning import design, latent, levels, moving, step_factors
+from skspectral.learning import design, latent, levels, moving, noise_task, step_factors
 from skspectral.learning.descent import (
     _bfgs,
     _damped,
@@ -32,7 +32,7 @@ from skspectral.learning.latent import LatentObjective, _optimise, learn_latent
 from skspectral.learning.latent_task import LatentTask
 from skspectral.learning.moving import _Adam
 from skspectral.learning.noise_task import MeanProcess
-from skspectral.learning.objectives import Evaluation, profiled_evidence
+from skspectral.learning.objectives import Evaluation, ResolventObjective, profiled_evidence
 from skspectral.learning.task import Task
 from skspectral.likelihoods import Poisson
 from skspectral.support.exceptions import IndefiniteKernelError
@@ -1049,3 +1049,48 @@ def test_what_is_told_of_the_way_ahead(monkeypatch):
     )
     assert ahead(4000, 1, Plan("exact")).endswith("at most about 85 seconds")
     assert ahead(4200, 1, Plan("exact")).endswith("at most about 2 minutes")
+
+
+# -- variables of the objective of one output
+
+
+@pytest.mark.parametrize(("given", "n_starts"), [(None, 1), (np.exp(0.9), 1), (np.exp(1.1), 2)])
+def test_the_users_ratio_is_a_start_where_it_is_another(given, n_starts):
+    X, y = smooth(n=25)
+    data, kernel = Data.with_intercept(X, y[:, None], None, True), RBF([1.0, 0.7])
+    theta = kernel.theta
+    tuned = Task(data, kernel, CRITERIA["evidence"]).solve(theta)[1].noise_ratio[0]
+    parts = None if given is None else ConstantKernel(2.0) * kernel + WhiteKernel(2.0 * tuned * given)
+    objective = ResolventObjective(Task(data, kernel, CRITERIA["evidence"], given=parts))
+    starts = objective.starts(theta)
+    assert objective.n_calls == 1
+    assert len(starts) == n_starts
+    assert starts[0] == pytest.approx([*theta, np.log(tuned)])
+    if n_starts > 1:
+        assert starts[1] == pytest.approx([*theta, np.log(tuned * given)])
+    assert objective.theta(starts[0]).tolist() == theta.tolist()
+
+
+def test_factors_of_the_log_noise_miss_a_trace_with_its_signal_variance(monkeypatch):
+    asked = []
+    monkeypatch.setattr(noise_task, "pivoted_cholesky", lambda gram, X, **options: asked.append(options))
+    X, y = smooth(n=12)
+    mean = MeanProcess(RBF(1.0), 1.0, (1e-5, 1e5), True)
+    task = noise_task.NoiseTask(Data.with_intercept(X, y[:, None], None, True), RBF(1.0), mean)
+    task._noise_factor(SimpleNamespace(theta=RBF(1.0).theta, signal_var=4.0), 1e-3, rank=5)
+    assert asked == [{"tau": 2.5e-4, "rank": 5}]
+
+
+@pytest.mark.parametrize(
+    ("missed", "tau", "expected"),
+    [(0.39, 0.1, True), (0.41, 0.1, False), (0.1, 0.3, False), (None, 9.0, True)],
+)
+def test_factors_of_mean_and_noise_are_certified_in_units_of_the_noise(missed, tau, expected):
+    D = np.array([0.5, 2.0])  # what is missed of the mean counts 2 and 1/2 times: 2.5 in all
+    approximation = SimpleNamespace(
+        observations=SimpleNamespace(missed=None if missed is None else missed * 1e-3 * np.ones(2)),
+        weighted_mean=SimpleNamespace(D=D),
+    )
+    point, factor = SimpleNamespace(signal_var=4.0), SimpleNamespace(tau=1e-3 * tau)
+    fit = SimpleNamespace(approximation=approximation, point=point, factor=factor)
+    assert noise_task.NoiseTask.is_certified(None, fit) == expected
