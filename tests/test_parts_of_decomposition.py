@@ -10,8 +10,11 @@ from problems import close
 from skspectral.criteria import CRITERIA
 from skspectral.decomposition import plan as planning
 from skspectral.decomposition.certificate import _check_probes, bracket_width, evidence_bounds
+from skspectral.decomposition.data import Data
 from skspectral.decomposition.plan import Plan, Route
+from skspectral.inference import tuned
 from skspectral.inference.solution import solve
+from skspectral.inference.tuning import zoom
 from skspectral.inference.uncertainty import _is_held
 from skspectral.inference.variances import VarianceBounds, finite_ratio, resolvable_ratios
 from skspectral.linalg.factors import pivoted_cholesky
@@ -254,3 +257,163 @@ def test_boxes_of_bounds_beyond_all_numbers():
     lower = box.noise_limits(np.zeros((1, 1)))[0]
     assert np.isfinite(lower).all()
     assert close(lower, np.full((1, 1), np.finfo(np.float64).max))
+
+
+# -- tuned variances
+
+
+def test_values_sit_on_ends_that_leave_a_choice():
+    value = np.array([1.0, 1.0 + 1e-13, 1.5, 2.0 - 1e-13, 2.0])
+    assert tuned._active(value, (1.0, 2.0)).tolist() == [True, True, False, True, True]
+    assert not tuned._active(np.array([1.0]), (1.0, 1.0)).any()
+    assert not tuned._active(np.array([0.0, 5.0]), (0.0, np.inf)).any()
+    assert tuned._active(np.array([1.0 + 1e-11, 1.0]), (1.0, np.inf)).tolist() == [False, True]
+    assert tuned._active(np.array([2.0 - 1e-11, 2.0]), (0.0, 2.0)).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("size", [1.0, 1e139, 1e141, 1e200])
+def test_squares_beyond_all_numbers_are_multiplied_by_small_ones(size):
+    rng = np.random.default_rng(0)
+    cross, weight = rng.normal(size=(3, 4)), rng.uniform(size=(3, 2))
+    found = tuned._squares_times(size * cross, weight / size)
+    assert close(found / size, (cross**2).T @ weight, 1e-12)
+
+
+def flat_output(n_free):
+    return SimpleNamespace(n_free=n_free, largest=4.0, resolution=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("n_free", "noise", "signal", "expected"),
+    [
+        (5, (0.0, np.inf), (0.0, np.inf), (np.inf, 0.0, "undetermined")),
+        (5, (2.0, 8.0), (0.0, np.inf), (np.inf, 2.0, "pure_noise")),
+        (5, (2.0, 8.0), (4.0, 9.0), (np.log(0.5), 2.0, "pure_noise")),
+        (5, (0.0, 8.0), (4.0, 9.0), (np.log(1e-3), 4e-3, "pure_noise")),  # what rounding resolves
+        (0, (2.0, 8.0), (4.0, 16.0), (np.log(0.5), 8.0, "pure_noise")),  # as likely as all others
+        (0, (2.0, np.inf), (4.0, 16.0), (np.log(0.5), 2.0, "undetermined")),
+    ],
+)
+def test_variances_of_outputs_that_do_not_vary(n_free, noise, signal, expected):
+    x, noise_var, status = tuned._constant_output(flat_output(n_free), VarianceBounds(noise, signal), None)
+    assert (x, noise_var) == pytest.approx(expected[:2])
+    assert status == expected[2]
+
+
+def test_variances_of_outputs_that_do_not_vary_are_the_medians_of_their_priors():
+    prior = SimpleNamespace(medians=lambda bounds, default: (3.0, 6.0))
+    x, noise_var, status = tuned._constant_output(flat_output(5), VarianceBounds(), prior)
+    assert (x, noise_var, status) == (np.log(0.5), 3.0, "fixed")
+
+
+def test_the_range_of_a_search_ends_at_bounds_and_leaves_room_for_noise():
+    rotated = SimpleNamespace(largest=2.0, resolution=1e-10, scale=np.array([3.0, 5.0]))
+
+    def ends(noise, signal):
+        x_min, x_max, is_limit = tuned.search_range(rotated, VarianceBounds(noise, signal))
+        return np.exp(x_min), np.exp(x_max), is_limit
+
+    free = (0.0, np.inf)
+    assert ends(free, free) == (pytest.approx(1e-10), pytest.approx(2e6), (True, True))
+    # a thousand times the mean square of the largest output, over the smallest signal variance
+    assert ends(free, (1e-4, np.inf)) == (pytest.approx(1e-10), pytest.approx(2.5e8), (True, False))
+    assert ends(free, (1.0, np.inf)) == (pytest.approx(1e-10), pytest.approx(2e6), (True, False))
+    assert ends((0.0, 4.0), (2.0, 8.0)) == (pytest.approx(1e-10), pytest.approx(2.0), (True, False))
+    assert ends((4.0, 4.0), (0.0, 8.0)) == (pytest.approx(0.5), pytest.approx(2e6), (False, True))
+    assert ends(free, (1e-320, np.inf))[1] == pytest.approx(1e300)
+
+
+def test_noise_that_rounding_leaves_is_none():
+    rotated = SimpleNamespace(
+        rounding=np.array([6.0, 6.0, 6.0, 6.0]),
+        n_free=3,
+        scale=np.array([1.0, 1.0, 2.0, 1.0]),
+        shows_noise=np.array([False, False, False, True]),
+    )
+    status = np.array(["interior"] * 4, dtype=object)
+    # twice 6/3 in the units of each output
+    assert tuned._is_rounding(rotated, status, np.array([4.0, 4.1, 16.0, 4.0])).tolist() == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    status[:] = "bound"
+    assert not tuned._is_rounding(rotated, status, np.zeros(4)).any()
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_given_ratios_have_the_noise_and_freedom_of_dense_matrices(intercept):
+    rng = np.random.default_rng(0)
+    X, Y = rng.uniform(0.0, 4.0, (15, 1)), 3.0 * rng.normal(size=(15, 2))
+    K, F = reference.rbf(X), np.ones((15, 1)) if intercept else None
+    g = np.array([0.3, 2.0])
+    found = tuned.at_noise_ratio(Spectrum.from_gram(K, F).rotate(Y), CRITERIA["evidence"], g)
+    assert [result.status for result in found.tuning] == ["fixed"] * 2
+    assert [result.n_evaluations for result in found.tuning] == [1, 1]
+    for j in range(2):
+        C_inv = np.linalg.inv(K + g[j] * np.eye(15))
+        mean = C_inv.sum(axis=0) @ Y[:, j] / C_inv.sum() if intercept else 0.0
+        residual = Y[:, j] - mean
+        noise = g[j] * residual @ C_inv @ residual / (15 - intercept)
+        assert found.noise_var[j] == pytest.approx(noise)
+        assert found.signal_var[j] == pytest.approx(noise / g[j])
+        assert found.effective_dof[j] == pytest.approx(reference.effective_dof(K, g[j], F))
+
+
+# -- searches without derivatives
+
+
+def test_a_zoom_finds_minima_of_all_columns():
+    centres = np.array([0.123, -0.987, 1.0])
+    points = np.linspace(-1.0, 1.0, 9)[:, None] + np.zeros(3)
+    x, f = zoom(lambda x: np.abs(x - centres) + 5.0, points, 20)
+    assert x == pytest.approx(centres, abs=1e-11)
+    assert f == pytest.approx([5.0] * 3, abs=1e-11)
+    coarse, _ = zoom(lambda x: (x - centres) ** 2, points, 0)
+    assert coarse == pytest.approx([0.0, -1.0, 1.0], abs=0.26)
+    looks = []
+    zoom(lambda x: looks.append(len(x)) or x, np.linspace(0.0, 1.0, 5)[:, None], 3)
+    assert looks == [5, 9, 9, 9]
+
+
+# -- data
+
+
+def test_holes_and_patterns_of_targets():
+    Y = np.array([[1.0, np.nan, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])
+    data = Data(np.arange(3.0)[:, None], Y, np.array([1.0, 2.0, 0.0]))
+    assert data.has_holes
+    assert not Data(data.X, np.ones((3, 2))).has_holes
+    (both, first), (one, second) = data.by_pattern()
+    assert (both.tolist(), one.tolist()) == ([0, 2], [1])
+    assert first.weight.tolist() == [1.0, 2.0, 0.0]
+    assert second.weight.tolist() == [0.0, 2.0, 0.0]
+    assert first.Y.tolist() == [[1.0, 3.0], [4.0, 6.0], [0.0, 0.0]]
+    assert data.present.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("holes", [True, False])
+def test_the_order_of_rows_that_looks_random_depends_on_their_content(holes):
+    rng = np.random.default_rng(0)
+    X, Y = np.zeros((12, 1)), rng.normal(size=(12, 2))  # inputs alike: the targets tell rows apart
+    Y[[2, 5], [0, 1]] = np.nan if holes else 0.5
+    gram = SimpleNamespace(fingerprint=lambda X: np.full(len(X), 0.25))
+    order = Data(X, Y).shuffled(gram)
+    assert sorted(order) == list(range(12))
+    moved = rng.permutation(12)
+    np.testing.assert_array_equal(moved[Data(X, Y[moved]).shuffled(gram)], order)
+    # shifts and positive factors of an output are no content
+    np.testing.assert_array_equal(Data(X, Y * [1024.0, 0.5]).shuffled(gram), order)
+    assert order.tolist() != list(range(12))
+
+
+def test_what_varies_and_is_present_is_kept():
+    Y = np.column_stack([np.arange(4.0), np.full(4, 3.0)])
+    data = Data(np.arange(4.0)[:, None], Y, np.array([1.0, 0.0, 1.0, 1.0]), np.ones((4, 1)))
+    assert data.of_varying_outputs().Y.tolist() == Y[:, :1].tolist()
+    assert Data(data.X, Y[:, 1:], None, np.ones((4, 1))).of_varying_outputs() is None
+    assert data.of_present_rows().Y.tolist() == Y[[0, 2, 3]].tolist()
+    weighted = Y - np.average(Y, axis=0, weights=data.weight)
+    assert close(data.detrended(), weighted, 1e-12)
+    assert Data(data.X, Y).detrended() is Y

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from problems import close
 from scipy.optimize import brentq
-from scipy.stats import norm, t
+from scipy.stats import invgamma, norm, t
 
 from skspectral.criteria.joint_evidence import between
-from skspectral.inference import modes, sparse, sparse_classes
-from skspectral.inference.averaging import _NO_MASS, _edges, _Panels
+from skspectral.inference import candidates, covariances, modes, sparse, sparse_classes
+from skspectral.inference.averaging import _NO_MASS, VariancePosterior, _edges, _Panels, pooled
 from skspectral.inference.changing_noise import ChangingNoise
 from skspectral.inference.correlated import _Complete
 from skspectral.inference.covariances import _Counted, _status, _with_missing, _without_traces
@@ -20,9 +20,10 @@ from skspectral.inference.sparse_noise import KnownNoise, ProfiledNoise, TooLitt
 from skspectral.inference.student_mixture import StudentMixture, inflate
 from skspectral.inference.tuned import _status as status_of_minima
 from skspectral.inference.tuning import _may_hide_roots, minimize_each
+from skspectral.inference.variance_form import VarianceForm
 from skspectral.likelihoods import Bernoulli
 from skspectral.linalg.active import Active, FunctionValues
-from skspectral.linalg.covariance_pair import CovariancePair
+from skspectral.linalg.covariance_pair import CovariancePair, Units
 from skspectral.linalg.curved import DensePrior
 
 # -- mixtures of Student-t
@@ -401,3 +402,504 @@ def test_curvatures_go_from_the_exact_one_to_one_that_is_never_negative():
         assert np.linalg.eigvalsh(H - before).min() > 0
         before = H
     assert close(others[-1], 2.0 * shown, 1e-14)
+
+
+# -- posteriors and forms of variances
+
+
+@pytest.mark.parametrize("nu", [1, 5, 40])
+def test_intervals_of_variances_have_equal_tails_of_the_mixture(nu):
+    """A scale times nu/chi2(nu) is inverse gamma."""
+    scale, weight = np.array([0.5, 2.0, 30.0]), np.array([0.2, 0.7, 0.1])
+    posterior = VariancePosterior(np.ones(3), weight, scale, 7.0 * scale, nu)
+    for coverage in (0.5, 0.95):
+        for interval, unit in ((posterior.noise_interval, 1.0), (posterior.signal_interval, 7.0)):
+            reached = [
+                weight @ invgamma(nu / 2, scale=nu * unit * scale / 2).cdf(v) for v in interval(coverage)
+            ]
+            assert reached == pytest.approx([0.5 - coverage / 2, 0.5 + coverage / 2], rel=1e-9)
+    assert posterior.inflation == (np.inf if nu <= 2 else pytest.approx(nu / (nu - 2.0)))
+    assert posterior.noise_interval() == posterior.noise_interval(0.95)
+    assert posterior.signal_interval() == posterior.signal_interval(0.95)
+
+
+def test_intervals_of_variances_that_nodes_hold_are_between_nodes():
+    scale, weight = np.array([1.0, 2.0, 3.0, 4.0]), np.full(4, 0.25)
+    posterior = VariancePosterior(np.ones(4), weight, scale, 0.0 * scale, np.inf)
+    assert posterior.noise_interval(0.6) == pytest.approx((1.0, 4.0), rel=1e-3)
+    assert posterior.noise_interval(0.4) == pytest.approx((2.0, 3.0), rel=1e-3)
+    assert posterior.signal_interval(0.9)[1] < 1e-300  # no signal has a variance of 0, to the smallest number
+    assert posterior.inflation == 1.0
+
+
+def test_posteriors_of_several_models_are_pooled_in_the_order_of_their_ratios():
+    first = VariancePosterior(np.array([1.0, 3.0]), np.array([0.4, 0.6]), np.array([5.0, 6.0]), np.ones(2), 7)
+    second = VariancePosterior(np.array([2.0]), np.ones(1), np.array([8.0]), np.array([9.0]), 7)
+    both = pooled([first, second], [0.25, 0.75])
+    assert both.noise_ratio.tolist() == [1.0, 2.0, 3.0]
+    assert both.weight == pytest.approx([0.1, 0.75, 0.15])
+    assert both.noise_variance.tolist() == [5.0, 8.0, 6.0]
+    assert both.signal_variance.tolist() == [1.0, 9.0, 1.0]
+    assert both.degrees_of_freedom == 7
+
+
+def test_forms_of_variances_and_their_slopes():
+    rng = np.random.default_rng(0)
+    form = VarianceForm(2.0, np.array([0.5, 0.1, 0.3]), 0.7, rng.normal(size=(3, 2)))
+    cross, prior = rng.normal(size=(3, 4)), np.full(4, 9.0)
+    dense = np.diag(form.b) - form.T @ form.T.T
+    assert form(cross, prior) == pytest.approx(18.0 - np.einsum("ri,rs,si->i", cross, dense, cross))
+    by_prior, by_cross, by_leverage = form.slopes(cross, prior)
+    assert by_prior.tolist() == [2.0] * 4
+    assert by_leverage.tolist() == [0.7] * 4
+    assert close(by_cross, -2.0 * dense @ cross, 1e-12)
+
+
+def test_where_nothing_is_left_of_a_variance_it_has_no_slope():
+    form = VarianceForm(1.0, np.ones(1), 0.5, np.zeros((1, 0)))
+    cross, prior = np.array([[1.0, 1.0, 1.0]]), np.array([0.5, 1.0, 2.0])
+    assert form(cross, prior).tolist() == [0.0, 0.0, 1.0]
+    by_prior, by_cross, _ = form.slopes(cross, prior)
+    assert by_prior.tolist() == [0.0, 0.0, 1.0]
+    assert by_cross.tolist() == [[0.0, 0.0, -2.0]]
+
+
+def test_the_mean_at_one_log_noise_is_kept_until_there_is_another():
+    y = np.array([1.0, 2.0, 4.0])
+    seen = ChangingNoise(None, DensePrior(np.eye(3)), y, np.ones(3), True)
+    F = np.array([[0.1], [0.2], [0.3]])
+    first = seen.mean_at(F)
+    assert seen.mean_at(F.copy()) is first
+    other = seen.mean_at(F + 1.0)
+    assert other is not first
+    assert pytest.approx(np.exp(2.0 * (F[:, 0] + 1.0))) == other.D
+    assert pytest.approx(np.exp(2.0 * F[:, 0])) == seen.mean_at(F).D
+    extreme = ChangingNoise(None, DensePrior(np.eye(3)), y, np.full(3, 2.0), True).mean_at(
+        np.full((3, 1), 300.0)
+    )
+    assert pytest.approx(np.full(3, 0.5 * np.exp(500.0))) == extreme.D
+
+
+# -- functions outside of the pool
+
+
+def test_what_active_functions_leave_of_others():
+    rng = np.random.default_rng(0)
+    Phi, others = (A / np.linalg.norm(A, axis=0) for A in (rng.normal(size=(9, 4)), rng.normal(size=(9, 2))))
+    y, d = rng.normal(size=9), np.array([2.0, 0.0, 0.5, 3.0])
+    active, a = Active(FunctionValues(Phi, y), d), [0, 2, 3]
+    C_inv = np.linalg.inv(np.eye(9) + (Phi * d) @ Phi.T)
+    here, values = rng.normal(size=(2, 3)), rng.normal(size=2)
+    S, left = active.with_function(others, here, values)
+    assert close(S, np.diag(others.T @ C_inv @ others), 1e-10)
+    predicted = np.einsum("kj,jk->k", here, d[a][:, None] * (Phi[:, a].T @ C_inv @ others))
+    assert close(left, values - predicted, 1e-10)
+    S, Q = active.of_others(others)
+    assert close(S, np.diag(others.T @ C_inv @ others), 1e-10)
+    assert close(Q, others.T @ C_inv @ y, 1e-10)
+    assert close(active.S[[1]], np.diag(Phi.T @ C_inv @ Phi)[[1]], 1e-10)
+    assert close(active.Q[[1]], (Phi.T @ C_inv @ y)[[1]], 1e-10)
+    assert active.rest == pytest.approx(y @ C_inv @ y)
+    assert active.log_det == pytest.approx(-np.linalg.slogdet(C_inv)[1])
+    s, q, rest = active.members_left_out()
+    for k, i in enumerate(a):
+        less = np.where(np.arange(4) == i, 0.0, d)
+        inverse = np.linalg.inv(np.eye(9) + (Phi * less) @ Phi.T)
+        expected = Phi[:, i] @ inverse @ Phi[:, i], Phi[:, i] @ inverse @ y, y @ inverse @ y
+        assert (s[k], q[k], rest[k]) == pytest.approx(expected)
+    covariance = np.linalg.inv(Phi[:, a].T @ Phi[:, a] + np.diag(1.0 / d[a]))
+    root = active.covariance_root()
+    assert close(root @ root.T, covariance, 1e-10)
+    assert close(active.coefficients(), covariance @ Phi[:, a].T @ y, 1e-10)
+
+
+def test_functions_join_by_their_gain_and_others_by_their_relevance(monkeypatch):
+    monkeypatch.setattr(candidates, "_BLOCK", 4)
+    monkeypatch.setattr(candidates, "_JOIN", 5)
+    little = 0.3
+    gains = np.array([9.0, 0.2, 0.4, 0.5, 3.0, 0.0, 0.0, 0.0, 0.0, 0.31])
+    relevance = np.array([9.0, 2.0, 1.0, 1.5, 3.0, 0.9, 0.1, 0.95, 0.2, 1.0 + 1e-3])
+
+    class Functions:
+        X = np.zeros((50, 1))
+
+        def __len__(self):
+            return 10
+
+        def columns(self, chosen):
+            return chosen, None
+
+    class Noise:
+        def outlook(self, active, s, q, rest, d):
+            return SimpleNamespace(gain=active.share * gains[s], relevance=active.share * relevance[s])
+
+    def model(share, functions):
+        active = SimpleNamespace(of_others=lambda K: (K, K), rest=None, share=share)
+        return SimpleNamespace(active=active, functions=np.array(functions, dtype=int))
+
+    # 0 is in the model; 1 gains too little, 2 is not relevant enough
+    joining, n_missing = candidates._joining(Functions(), [model(1.0, [0])], Noise(), 1e-6)
+    assert n_missing == 3
+    assert joining.tolist() == [4, 3, 9, 1, 2]
+    assert gains[9] > little
+    # the larger of several models counts, and what is in any of them
+    both, n_missing = candidates._joining(Functions(), [model(1.0, [0]), model(0.5, [4])], Noise(), 1e-6)
+    assert (both[:2].tolist(), n_missing) == ([3, 9], 2)
+    none, n_missing = candidates._joining(Functions(), [model(0.1, [0])], Noise(), 1e-6)
+    assert (len(none), n_missing) == (0, 0)
+    _, n_missing = candidates._joining(Functions(), [model(1.0, [0])], Noise(), 1e-2)
+    assert n_missing == 2
+
+
+# -- steps of relevance vectors
+
+
+def ascent_of(Phi, y, d, noise=None, **settings):
+    active = Active(FunctionValues(np.asarray(Phi, dtype=float), np.asarray(y, dtype=float)), d)
+    return Ascent(active, ProfiledNoise(len(y)) if noise is None else noise, 0.1, 100, **settings)
+
+
+def test_functions_are_missing_that_are_relevant_and_gain():
+    ascent = ascent_of(np.eye(5), np.ones(5), np.zeros(5), least=0.5)
+    outlook = SimpleNamespace(
+        relevance=np.array([1.05, 1.2, 1.2, 3.0, 0.5]), gain=np.array([9.0, 0.5, 0.6, 0.1, 9.0])
+    )
+    ascent.outlook_of_others = lambda: outlook
+    assert ascent._missing() == pytest.approx([0.0, 0.0, 0.2, 0.0, 0.0])
+    assert ascent._most_missing() == 2
+    outlook.gain[2] = 0.5
+    assert ascent._most_missing() is None
+    nothing = ascent_of(np.ones((2, 0)), np.ones(2), np.zeros(0))
+    assert nothing._most_missing() is None
+
+
+def test_active_functions_are_no_others():
+    ascent = ascent_of(np.eye(3), [5.0, 5.0, 0.1], np.array([0.5, 0.0, 0.0]))
+    outlook = ascent.outlook_of_others()
+    assert outlook.gain[0] == outlook.relevance[0] == outlook.d[0] == 0.0
+    assert outlook.gain[1] > 0.0
+
+
+@pytest.mark.parametrize("n_left", [0, 1, 2, 3])
+def test_functions_that_left_are_out_of_sight_but_for_the_last(n_left):
+    d = np.where(np.arange(3) < n_left, 2.0, 0.0)
+    ascent = ascent_of(np.eye(3), np.ones(3), d)
+    left = ascent._forget(np.array([4, 7, 9]))
+    assert left.tolist() == {0: [4, 7, 9], 1: [4], 2: [4, 7], 3: [4, 7, 9]}[n_left]
+    assert len(ascent.active.values) == (len(left) if n_left else 3)
+
+
+def test_functions_that_should_leave_shrink_as_fast_as_they_may():
+    """While the slope is large: here 1 - 1/(1 + 9), of a function that explains nothing."""
+    ascent = ascent_of(np.eye(3)[:, :1], [0.0, 1.0, 1.0], np.array([9.0]))
+    assert ascent.gradient() == pytest.approx([0.9])
+    assert ascent._newton_step()
+    assert ascent.active.d == pytest.approx([9.0 * np.exp(-3.0)])
+    assert ascent.n_steps == 1
+    slow = ascent_of(np.eye(3)[:, :1], [0.0, 1.0, 1.0], np.array([0.5]))
+    assert slow.gradient() == pytest.approx([1.0 / 3.0])  # no larger than a half: Newton's own step
+    assert slow._newton_step()
+    assert slow.active.d[0] != pytest.approx(0.5 * np.exp(-3.0))
+
+
+def test_curvatures_by_logs_of_prior_variances_are_differences():
+    rng = np.random.default_rng(0)
+    Phi, y, d = rng.normal(size=(12, 3)), rng.normal(size=12), np.array([0.5, 2.0, 1.0])
+    for noise in (ProfiledNoise(12), KnownNoise(0.3)):
+
+        def slopes(log_d, noise=noise):
+            return ascent_of(Phi, y, np.exp(log_d), noise).gradient()
+
+        steps = 1e-5 * np.eye(3)
+        H = [(slopes(np.log(d) + e) - slopes(np.log(d) - e)) / 2e-5 for e in steps]
+        here = ascent_of(Phi, y, d, noise)
+        found, expected = here._curvatures(here.gradient())
+        assert close(found, H, 1e-7)
+        C_inv = np.linalg.inv(np.eye(12) + (Phi * d) @ Phi.T)
+        root = np.sqrt(d)
+        assert close(expected, (root[:, None] * (Phi.T @ C_inv @ Phi) * root) ** 2, 1e-8)
+
+
+@pytest.mark.parametrize("values", [(5.0, 3.0), (3.0, 5.0)])
+def test_the_better_of_both_ends_is_taken(monkeypatch, values):
+    runs = []
+
+    class Climbed:
+        def __init__(self, active, noise, tol, max_iter, steps, least, n_steps):
+            runs.append((active.d.copy(), n_steps))
+            active.d[0] += 1.0
+            steps.append(values[len(runs) - 1])
+
+        def run(self):
+            return SimpleNamespace(value=values[len(runs) - 1], n_steps=10 * len(runs))
+
+    overfilled = []
+    monkeypatch.setattr(sparse, "Ascent", Climbed)
+    monkeypatch.setattr(sparse, "_overfill", lambda active, noise, *_: overfilled.append(noise.share) or 1)
+    active, steps, n_steps = sparse._best_end(
+        FunctionValues(np.eye(2), np.ones(2)), ProfiledNoise(2), 0, 9, 0.5
+    )
+    assert overfilled == [0.3, 0.1]
+    assert [n for _, n in runs] == [0, 10]
+    assert runs[0][0].tolist() == [0.0, 0.0]
+    assert active.d.tolist() == [2.0 if values[1] < values[0] else 1.0, 0.0]
+    assert steps == [min(values)]
+    assert n_steps == 20
+
+
+@pytest.mark.parametrize(
+    ("looks", "max_iter", "expected"), [([None], 9, True), ([3, None], 9, True), ([3], 1, False)]
+)
+def test_pools_are_climbed_until_none_is_missing_or_steps_are_used_up(looks, max_iter, expected):
+    ascent = ascent_of(np.eye(4), np.ones(4), np.zeros(4))
+    ascent.max_iter, climbs = max_iter, []
+
+    def climb():
+        climbs.append(len(ascent.active.values))
+        ascent.n_steps += 1
+
+    missing = iter(looks)
+    ascent._climb, ascent._pool = climb, lambda: np.array([0, 2])
+    ascent._most_missing = lambda: next(missing)
+    assert ascent._climb_in_pools() == expected
+    assert climbs == [2] * len(looks)
+    assert len(ascent.active.values) == 4
+
+
+# -- steps of covariances
+
+
+def scorings(values, steps=20):
+    """Return points with given values, each of which has a step to the next, and what the steps left."""
+    asked, values = [], iter(values)
+
+    class Point:
+        def __init__(self):
+            self.value = next(values)
+            self.pair = SimpleNamespace(noise=np.array([0.5, 0.2]), shifted=self._shifted)
+
+        def _shifted(self, G, E, least):
+            asked.append((G, E, least))
+
+        def scoring_step(self):
+            return ("G", "E") if len(asked) < steps else None
+
+    return SimpleNamespace(at=lambda pair: Point()), Point(), asked
+
+
+@pytest.mark.parametrize(
+    ("values", "end", "n_steps"),
+    [
+        ([100.0, 80.0, 69.0, 60.0, 1.0], 60.0, 3),  # gains of 20, 11 and 9: the last brings little
+        ([100.0, 110.0, 50.0], 100.0, 1),
+        ([100.0, 90.0, 50.0], 90.0, 1),
+        ([100.0, np.nan, 50.0], 100.0, 1),
+        (1000.0 - 11.0 * np.arange(15), 1000.0 - 110.0, 10),
+    ],
+)
+def test_scoring_goes_on_while_it_brings_much(values, end, n_steps):
+    model, start, asked = scorings(values)
+    assert covariances._scored(model, start).value == end
+    assert len(asked) == n_steps
+    assert asked[0][:2] == ("G", "E")
+    assert asked[0][2] == pytest.approx((1e-3, 0.02))
+
+
+def test_scoring_ends_where_there_is_no_step():
+    model, start, asked = scorings(100.0 - 20.0 * np.arange(9), steps=2)
+    assert covariances._scored(model, start).value == 60.0
+    assert len(asked) == 2
+
+
+def newton(monkeypatch, gradient, *curvatures):
+    monkeypatch.setattr(covariances, "_curvatures", lambda chart, point: ((H, None) for H in curvatures))
+    chart = SimpleNamespace(gradient=np.array(gradient), curvature=lambda base, bend: base.copy())
+    return covariances._newton_step(chart, None)
+
+
+def test_steps_use_the_first_curvature_that_is_positive(monkeypatch):
+    bowl, saddle = np.array([[4.0, 1.0], [1.0, 2.0]]), np.diag([1.0, -1.0])
+    gradient = np.array([0.3, -0.2])
+    expected = -np.linalg.solve(bowl, gradient)
+    for curvatures in ((bowl, np.eye(2)), (saddle, bowl, np.eye(2))):
+        step, promised = newton(monkeypatch, gradient, *curvatures)
+        assert step == pytest.approx(expected)
+        assert promised == pytest.approx(-0.5 * gradient @ expected)
+    step, promised = newton(monkeypatch, gradient, saddle)
+    assert step == pytest.approx(
+        np.array([-0.3, 0.2]) / np.hypot(0.3, 0.2) * 0.7 / (0.3 / np.hypot(0.3, 0.2))
+    )
+    assert promised == pytest.approx(-0.5 * gradient @ step)
+    step, _ = newton(monkeypatch, [10.0, -5.0], np.eye(2))
+    assert step == pytest.approx([-0.7, 0.35])
+    short, _ = newton(monkeypatch, [0.6, -0.3], np.eye(2))
+    assert short == pytest.approx([-0.6, 0.3])
+
+
+def test_the_positive_part_of_a_slope():
+    Q = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    M = (Q * [-2.0, 1.0, 3.0]) @ Q.T
+    assert close(covariances._positive_part(M), (Q * [0.0, 1.0, 3.0]) @ Q.T, 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("values", "n_looks"),
+    [
+        ([0.9], 1),
+        ([1.0 - 0.5e-4, 0.9], 2),
+        ([np.nan, np.inf, 0.9], 3),
+        ([1.0] * 19 + [0.5], 20),
+        ([2.0] * 30, None),
+    ],
+)
+def test_line_searches_ask_for_a_share_of_the_promise(values, n_looks):
+    looks, values = [], iter(values)
+
+    def at(pair):
+        looks.append(pair)
+        return SimpleNamespace(value=next(values))
+
+    here = SimpleNamespace(value=1.0, pair=SimpleNamespace(moved=lambda T, S: (T, S)))
+    chart = SimpleNamespace(split=lambda step: (step, 2.0 * step))
+    end = covariances._line_search(SimpleNamespace(at=at), here, chart, 1.0, 1.0)
+    assert (end is None) == (n_looks is None)
+    assert len(looks) == (n_looks or 20)
+    for k, (T, S) in enumerate(looks):
+        assert pytest.approx((0.4**k, 2.0 * 0.4**k)) == (T, S)
+
+
+@pytest.mark.parametrize(("n_worse", "is_found"), [(0, True), (2, True), (20, False)])
+def test_what_is_missing_is_tried_by_quarters(n_worse, is_found):
+    tried = []
+
+    def given(part, empty, Q, variance):
+        tried.append(variance)
+        return part, empty.tolist()
+
+    class Model:
+        def at(self, pair):
+            assert pair == (1, [0, 2])
+            return SimpleNamespace(value=5.0 if len(tried) <= n_worse else 4.0)
+
+    slopes = np.diag([-3.0, 99.0, 2.0])
+    here = SimpleNamespace(
+        value=5.0,
+        pair=SimpleNamespace(given=given),
+        slopes=lambda: (None, slopes),
+        flatness=lambda: (None, np.array([1.0, 7.0, 2.0])),
+    )
+    there = covariances._with_missing_part(Model(), here, 1, np.array([0, 2]))
+    assert (there is not here) == is_found
+    assert len(tried) == min(n_worse + 1, 20)
+    for k, variance in enumerate(tried):  # 3 over the largest bound of curvatures, of at most 1
+        assert variance == pytest.approx([min(1.5 * 0.25**k, 1.0), 0.0])
+
+
+def test_nothing_is_tried_where_nothing_is_missing():
+    here = SimpleNamespace(
+        slopes=lambda: (np.diag([1.0, 1e-11]), None), flatness=lambda: (np.ones(2), None), value=1.0
+    )
+    assert covariances._with_missing_part(None, here, 0, np.array([0, 1])) is here
+
+
+def test_what_is_not_determined_has_infinite_errors():
+    unknown = covariances.Information(np.eye(2), Units(0.1, 2.0))
+    assert unknown.covariance is None
+    np.testing.assert_array_equal(unknown.standard_errors(np.zeros((3, 2, 2)), 0), [np.inf] * 3)
+
+
+# -- more of modes
+
+
+def small_problem(has_constant=True):
+    x = np.linspace(0.0, 4.0, 12)
+    prior = DensePrior(np.exp(-0.5 * (x[:, None] - x) ** 2), 2.0)
+    seen = observe(Bernoulli(), (np.cos(x) > 0).astype(float))
+    return modes._Problem(prior, seen, seen.H if has_constant else seen.H[:, :0])
+
+
+@pytest.mark.parametrize("has_constant", [True, False])
+def test_the_decrement_of_a_step_is_what_psi_gains_at_first(has_constant):
+    problem = small_problem(has_constant)
+    start = problem.start(None)
+    A = 0.1 * np.random.default_rng(0).normal(size=start.A.shape)
+    here = problem.at(A, problem.prior.times(A), start.constants)
+    newton = modes._Newton(problem, problem.observations.curved(problem.prior, here.F))
+    step = newton.step(here)
+
+    def psi(t):
+        return problem.at(
+            here.A + t * step.dA, here.KA + t * step.K_dA, here.constants + t * step.constants
+        ).psi
+
+    assert step.decrement == pytest.approx((psi(1e-5) - psi(-1e-5)) / 2e-5, rel=1e-6)
+    assert close(step.K_dA, problem.prior.times(step.dA), 1e-10)
+
+
+def test_modes_are_followed_from_wide_noise(monkeypatch):
+    found, widths = [], []
+
+    def follow(prior, seen, *, has_constant, start, max_iter):
+        found.append((seen, has_constant, start, max_iter))
+        return len(found)
+
+    class Seen:
+        likelihood = SimpleNamespace(in_units=lambda unit: widths.append(unit) or unit)
+
+        def starting_constants(self):
+            return np.array([3.0])
+
+        def under(self, likelihood):
+            return likelihood
+
+    monkeypatch.setattr(modes, "find_mode", follow)
+    assert modes._annealed(np.zeros(5), Seen(), True, 17) == 3
+    assert widths == [1.0 / 8.0, 1.0 / 4.0, 1.0 / 2.0]
+    assert [seen for seen, *_ in found] == widths
+    assert [(constant, most) for _, constant, _, most in found] == [(True, 17)] * 3
+    first = found[0][2]
+    assert first.constants.tolist() == [3.0]
+    assert first.F.shape == (5, 1)
+    assert [start for *_, start, _ in found[1:]] == [1, 2]
+    found.clear()
+    modes._annealed(np.zeros(5), Seen(), False, 17)
+    assert found[0][2].constants.tolist() == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("concave", "last", "is_near"),
+    [(True, np.inf, True), (False, np.inf, False), (False, 1.0, False), (False, 0.9, True)],
+)
+@pytest.mark.parametrize("decrement", [0.1, 0.3])
+def test_cheap_curvatures_do_far_from_the_mode_and_where_they_help(
+    monkeypatch, concave, last, is_near, decrement
+):
+    made = []
+
+    class Stepping:
+        def __init__(self, problem, curved, is_exact=True):
+            self.name, self.is_exact = curved, is_exact
+            made.append(curved)
+
+        def step(self, mode):
+            return SimpleNamespace(decrement=decrement)
+
+    seen = SimpleNamespace(
+        likelihood=SimpleNamespace(is_log_concave=concave),
+        lumped_curved=lambda prior, F, is_near: ("lumped", is_near),
+        curved=lambda prior, F: "exact",
+        step_curved=lambda prior, F: "expected",
+    )
+    monkeypatch.setattr(modes, "_Newton", Stepping)
+    problem = SimpleNamespace(observations=seen, prior=None)
+    newton, step = modes._fresh_steps(problem, SimpleNamespace(F=None), last)
+    assert made[0] == ("lumped", is_near)
+    is_enough = not is_near or decrement <= 0.25 * last
+    assert newton.name == (("lumped", is_near) if is_enough else "exact")
+    assert newton.is_exact != is_enough
+    assert step.decrement == decrement
+    made.clear()
+    seen.lumped_curved = lambda prior, F, is_near: None
+    assert modes._fresh_steps(problem, SimpleNamespace(F=None), last)[0].name == (
+        "exact" if is_near else "expected"
+    )

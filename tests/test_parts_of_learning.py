@@ -7,14 +7,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from problems import close, smooth
-from sklearn.gaussian_process.kernels import RBF, Matern
+from scipy import stats
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skspectral.criteria import CRITERIA
 from skspectral.decomposition.data import Data
 from skspectral.decomposition.plan import Plan
 from skspectral.inference.approximate import laplace
-from skspectral.inference.variances import VarianceBounds
-from skspectral.learning import design, latent, levels, moving, step_factors
+from skspectral.inference.variances import VarianceBounds, VariancePrior
+from skspectral.learning import design, latent, levels, moving, noise_task, step_factors
 from skspectral.learning.descent import (
     _bfgs,
     _damped,
@@ -31,9 +32,10 @@ from skspectral.learning.latent import LatentObjective, _optimise, learn_latent
 from skspectral.learning.latent_task import LatentTask
 from skspectral.learning.moving import _Adam
 from skspectral.learning.noise_task import MeanProcess
-from skspectral.learning.objectives import Evaluation, profiled_evidence
+from skspectral.learning.objectives import Evaluation, ResolventObjective, profiled_evidence
 from skspectral.learning.task import Task
 from skspectral.likelihoods import Poisson
+from skspectral.support.exceptions import IndefiniteKernelError
 
 # -- the curvature around learned parameters
 
@@ -621,6 +623,9 @@ def test_variables_out_of_sight_are_brought_back_on_the_way_they_took():
     np.testing.assert_array_equal(latent._in_sight(near, start, sight, task), near)
     without = SimpleNamespace(learns_signal=False, likelihood=SimpleNamespace(names=[]))
     assert latent._in_sight(x, start, sight, without) == pytest.approx([1.5, 1.5, -1.5, 1.5])
+    assert latent._in_sight(x + 5.0, start + 5.0, sight, task) == pytest.approx(
+        [5.0 + far, 6.5, 3.5, 5.0 + far]
+    )
 
 
 @pytest.mark.parametrize(("n", "sizes"), [(599, [599]), (600, [150, 600]), (2400, [150, 600, 2400])])
@@ -682,3 +687,318 @@ def test_a_walk_that_got_lost_goes_back_and_on_more_slowly():
     assert walk._here is walk.best
     assert walk._adam.speed == pytest.approx(0.009)
     assert walk.n_looks == 7
+
+
+# -- landmarks
+
+
+def test_the_spread_of_inputs_is_weighted():
+    X, y = smooth(n=30)
+    weight = np.random.default_rng(0).uniform(0.2, 3.0, 30)
+    task = Task(Data.with_intercept(X, y[:, None], weight, True), RBF(1.0), CRITERIA["evidence"])
+    share = weight / weight.sum()
+    mean = share @ X
+    assert RowsInMemory(task).spread() == pytest.approx(np.sqrt(share @ (X - mean) ** 2))
+
+
+@pytest.mark.parametrize(("noise_ratio", "tau"), [(0.5, 5e-4), (99.0, 3e-3)])
+def test_landmarks_are_as_many_as_a_small_trace_needs(noise_ratio, tau):
+    """A thousandth of the noise ratio, or of the variance of the kernel where that is smaller."""
+    asked = []
+
+    class Rows(RowsInMemory):
+        def choose(self, kernel, rank, tau):
+            asked.append((rank, tau))
+            return self.data.X[:rank]
+
+    X, y = smooth(n=25)
+    data, kernel = Data.with_intercept(X, y[:, None], None, True), ConstantKernel(3.0, "fixed") * RBF(1.0)
+    task = Task(data, kernel, CRITERIA["evidence"], plan=Plan("low_rank"))
+    objective = LandmarkObjective(task, Rows(task), rank=7, noise_ratio=noise_ratio)
+    objective._chosen(kernel)
+    objective._chosen(kernel, 4)
+    objective._chosen(kernel, 99)
+    assert asked == [(7, pytest.approx(tau)), (4, pytest.approx(tau)), (25, pytest.approx(tau))]
+    given = LandmarkObjective(replace(task, plan=Plan("low_rank", 5)), Rows(task))
+    given._chosen(kernel)
+    assert asked[-1] == (5, 0.0)  # all that were asked for
+
+
+@pytest.mark.parametrize(("gain", "is_better"), [(0.9, False), (1.1, True)])
+def test_landmarks_chosen_anew_must_be_better_by_one(gain, is_better):
+    task = make_task(bowl, Plan("low_rank", 6))
+    objective, theta = LandmarkObjective(task), np.array([0.1, 0.2])
+    value = objective(theta).value
+    chosen, objective.landmarks = objective.landmarks, objective.landmarks + 0.3
+    objective.has_moved = True
+    assert objective.refreshed(theta, value + gain) == is_better  # the same as before are chosen
+    assert objective.has_moved != is_better
+    np.testing.assert_array_equal(objective.landmarks, chosen if is_better else chosen + 0.3)
+
+
+# -- objectives of latent tasks
+
+
+def log_normal_penalty(theta):
+    """-2 log density of N(0.3, 1/2) for each parameter, with its gradient."""
+    return float((2.0 * (theta - 0.3) ** 2).sum()), 4.0 * (theta - 0.3)
+
+
+@pytest.mark.parametrize("signal_bounds", [(1e-5, 1e5), (1.0, 1.0)])
+def test_latent_objectives_are_minus_twice_log_densities(signal_bounds):
+    prior = VariancePrior(signal=stats.gamma(3.0, scale=0.5))
+    task = replace(
+        poisson_task(),
+        theta_prior=log_normal_penalty,
+        signal_prior=prior,
+        signal_bounds=signal_bounds,
+        unit=1.5,
+    )
+    learns = signal_bounds[0] < signal_bounds[1]
+    x = task.start + 0.1
+    assert len(x) == 1 + learns
+    objective = LatentObjective(task)
+
+    def density(x):
+        point = task.point(x)
+        value = task.fit(point).approximation.log_evidence - 0.5 * log_normal_penalty(point.theta)[0]
+        return value + (stats.gamma(3.0, scale=0.5).logpdf(point.signal_var * 2.25) if learns else 0.0)
+
+    here = objective(x)
+    assert here.value == pytest.approx(-2.0 * density(x))
+    steps = 1e-4 * np.eye(len(x))
+    differences = [(density(x - e) - density(x + e)) / 1e-4 for e in steps]
+    assert close(here.gradient, differences, 1e-5)
+    assert objective(x.copy()) is here
+    assert objective.n_calls == 1
+    assert objective(x + 0.1) is not here
+    assert objective.n_calls == 2
+
+
+def test_optimizers_see_half_of_the_objective():
+    task, seen = poisson_task(), []
+
+    def optimizer(obj_func, x, bounds):
+        seen.extend([obj_func(x), obj_func(x, eval_gradient=False), bounds])
+        return x + 0.1, 7.0
+
+    end = _optimise(task, task.start, optimizer)
+    here = LatentObjective(task)(task.start)
+    assert seen[0][0] == seen[1] == pytest.approx(0.5 * here.value)
+    assert seen[0][1] == pytest.approx(0.5 * here.gradient)
+    assert seen[2] is task.bounds
+    assert end.value == pytest.approx(LatentObjective(task)(end.variables).value)
+    np.testing.assert_array_equal(end.variables, task.start + 0.1)
+
+
+def test_what_was_learned_is_of_a_task_with_the_same_rows_and_outputs():
+    rotated = type("Rotated", (), {"rows": range(30), "n_outputs": 2})()
+    learned = levels.Learned(None, 0.0, None, SimpleNamespace(rotated=rotated), 1)
+
+    def task(n=30, n_outputs=2, has_holes=False, plan=None):
+        data = SimpleNamespace(has_holes=has_holes, n_outputs=n_outputs)
+        rows = type("Rows", (SimpleNamespace,), {"__len__": lambda self: n})
+        return rows(data=data, plan=Plan() if plan is None else plan)
+
+    assert learned.is_of(task())
+    assert not learned.is_of(task(n=29))
+    assert not learned.is_of(task(n_outputs=3))
+    assert not learned.is_of(task(has_holes=True))
+    assert not learned.is_of(task(plan=Plan(selection="greedy")))
+    assert not learned.is_of(task(n=29, plan=Plan(selection="greedy")))
+
+
+# -- learning from one level to the next
+
+
+def test_the_best_of_all_starts_is_taken_and_all_of_them_are_counted(monkeypatch):
+    seen = []
+
+    def learned(task, theta, bounds, optimizer, report):
+        seen.append((theta, bounds, optimizer, report))
+        if len(seen) == 3:
+            raise IndefiniteKernelError(-1.0, 0.0)
+        return levels.Learned(theta, [5.0, 3.0, None, 4.0][len(seen) - 1], None, None, 10)
+
+    monkeypatch.setattr(levels, "_from", learned)
+    task = SimpleNamespace(kernel=RBF([1.0, 2.0], (0.1, 10.0)), report=None)
+    best = levels.learn_from_starts(task, optimizer="own", n_restarts=3, random_state=0, report="tell")
+    drawn = np.random.RandomState(0)
+    bounds = task.kernel.bounds
+    expected = [task.kernel.theta, *(drawn.uniform(*bounds.T) for _ in range(3))]
+    for theta, (found, *rest) in zip(expected, seen, strict=True):
+        np.testing.assert_array_equal(theta, found)
+        np.testing.assert_array_equal(rest[0], bounds)
+        assert rest[1:] == ["own", "tell"]
+    assert best.value == 3.0
+    assert best.n_decompositions == 30
+
+
+@pytest.mark.parametrize("on_landmarks", [True, False])
+def test_an_optimizer_of_the_user_sees_half_and_its_value_is_doubled(monkeypatch, on_landmarks):
+    class Objective:
+        n_calls = 4
+
+        def __call__(self, theta):
+            return Evaluation(6.0, np.array([8.0]))
+
+        def solve(self, theta):
+            return "decomposition", "solution"
+
+    seen = []
+
+    def optimizer(obj_func, theta, bounds):
+        seen.extend([obj_func(theta), obj_func(theta, eval_gradient=False), bounds])
+        return [9.0], 2.5
+
+    monkeypatch.setattr(levels, "LandmarkObjective", lambda task: Objective())
+    monkeypatch.setattr(levels, "objective_of", lambda task, is_single: Objective())
+    monkeypatch.setattr(levels, "_learned", lambda o, theta: levels.Learned(theta, 0.0, None, None, 11))
+    task = SimpleNamespace(learns_on_landmarks=on_landmarks)
+    end = levels._from(task, np.zeros(1), "bounds", optimizer, None)
+    assert seen == [(3.0, np.array([4.0])), 3.0, "bounds"]
+    assert end.value == 5.0
+    assert end.theta.tolist() == [9.0]
+    assert end.n_decompositions == (5 if on_landmarks else 11)
+
+
+class Watching:
+    """An explorer that tells what it was asked for."""
+
+    def __init__(self, n=40, **task):
+        rows = type("Rows", (SimpleNamespace,), {"__len__": lambda self: n})
+        self.task = rows(**{"kernel": RBF([1.0, 2.0]), "given": None, "given_ratio": None} | task)
+        self.objective = SimpleNamespace(
+            task=self.task,
+            n_calls=0,
+            starts=lambda theta: ["start", theta],
+            with_ratio=lambda theta, ratio: np.append(theta, np.log(ratio)),
+        )
+        self.asked = []
+
+    def _ended(self, value=1.0):
+        return SimpleNamespace(x=np.full(3, 9.0), value=value, curvature=np.eye(3))
+
+    def explore(self, starts, tolerance):
+        self.asked.append(("explore", starts, tolerance))
+        return [self._ended()]
+
+    def compare(self, starts, tolerance):
+        self.asked.append(("compare", starts, tolerance))
+        return [self._ended()]
+
+    def look(self, start, to_beat):
+        self.asked.append(("look", start.tolist(), to_beat))
+        return self._ended(0.5)
+
+    def descend(self, start, *, tolerance):
+        self.asked.append(("descend", start.tolist(), tolerance))
+        return self._ended(self.end)
+
+    def hop(self, ends, tolerance):
+        self.asked.append(("hop", len(ends), tolerance))
+        return ends
+
+
+def test_levels_explore_or_go_on_from_a_coarser_one():
+    explorer, theta = Watching(), np.array([0.0, 1.0])
+    found = levels._found(explorer, None, theta, False)
+    assert found.n_rows == 40
+    assert explorer.asked[0][0] == "explore"
+    assert explorer.asked[0][1][0] == "start"
+    coarser = levels._Found([SimpleNamespace(x=np.ones(3), curvature=2.0 * np.eye(3))], 10)
+    levels._found(explorer, coarser, theta, False)
+    name, ((x, curvature),), tolerance = explorer.asked[1]
+    assert (name, tolerance) == ("compare", 1e-3)
+    assert x.tolist() == [1.0] * 3
+    assert close(curvature, 8.0 * np.eye(3), 1e-12)  # of four times the rows
+
+
+@pytest.mark.parametrize(("gain", "expected"), [(1e-6, "start"), (3e-6, "end")])
+def test_where_all_is_noise_the_start_is_as_good(monkeypatch, gain, expected):
+    def solution(ratio):
+        return SimpleNamespace(in_basis=SimpleNamespace(noise_ratio=np.array(ratio)))
+
+    start = SimpleNamespace(value=10.0, name="start")
+    monkeypatch.setattr(levels, "_learned", lambda objective, theta: start)
+    objective = SimpleNamespace(task=SimpleNamespace(data=SimpleNamespace(n_outputs=2)))
+    end = SimpleNamespace(value=10.0 - gain, name="end", solution=solution([np.inf, np.inf]))
+    assert levels._where_it_matters(objective, end, None).name == expected
+    end.solution = solution([np.inf, 3.0])
+    assert levels._where_it_matters(objective, end, None) is end
+
+
+def test_the_rows_of_the_coarsest_level():
+    def halvings(n, n_dims=1, n_mean=0):
+        rows = type("Rows", (SimpleNamespace,), {"__len__": lambda self: n})
+        data = SimpleNamespace(rows=SimpleNamespace(n_mean=n_mean))
+        return levels._halvings(rows(kernel=SimpleNamespace(n_dims=n_dims), data=data))
+
+    assert [halvings(n) for n in (100, 299, 300, 600, 1199)] == [0, 0, 1, 2, 2]
+    assert [halvings(n, n_dims=20) for n in (599, 600)] == [0, 1]
+    assert [halvings(n, n_mean=60) for n in (599, 600)] == [0, 1]
+
+
+def test_what_is_told_of_the_way_ahead(monkeypatch):
+    monkeypatch.setattr(levels, "available_threads", lambda: 1)
+    data = SimpleNamespace(rows=SimpleNamespace(n_mean=1))
+
+    def ahead(n, n_starts, plan):
+        rows = type("Rows", (SimpleNamespace,), {"__len__": lambda self: n})
+        return levels._ahead(rows(kernel=RBF(1.0), data=data, plan=plan), n_starts)
+
+    assert (
+        ahead(1200, 1, Plan("exact")) == "ahead: levels of 150, 300, 600, 1200 rows, at most about 2 seconds"
+    )
+    assert ahead(100, 2, Plan("exact")) == "ahead: levels of 100 rows, 2 starts, at most about 1 seconds"
+    # 20 steps of 5 n r^2 flops, at 1.5e10 in a second
+    assert ahead(299, 3, Plan("low_rank", 7)).startswith(
+        "ahead: levels of 299 rows, rank 7, 3 starts, at most"
+    )
+    assert ahead(4000, 1, Plan("exact")).endswith("at most about 85 seconds")
+    assert ahead(4200, 1, Plan("exact")).endswith("at most about 2 minutes")
+
+
+# -- variables of the objective of one output
+
+
+@pytest.mark.parametrize(("given", "n_starts"), [(None, 1), (np.exp(0.9), 1), (np.exp(1.1), 2)])
+def test_the_users_ratio_is_a_start_where_it_is_another(given, n_starts):
+    X, y = smooth(n=25)
+    data, kernel = Data.with_intercept(X, y[:, None], None, True), RBF([1.0, 0.7])
+    theta = kernel.theta
+    tuned = Task(data, kernel, CRITERIA["evidence"]).solve(theta)[1].noise_ratio[0]
+    parts = None if given is None else ConstantKernel(2.0) * kernel + WhiteKernel(2.0 * tuned * given)
+    objective = ResolventObjective(Task(data, kernel, CRITERIA["evidence"], given=parts))
+    starts = objective.starts(theta)
+    assert objective.n_calls == 1
+    assert len(starts) == n_starts
+    assert starts[0] == pytest.approx([*theta, np.log(tuned)], rel=1e-4)  # a grid and a step are enough
+    if n_starts > 1:
+        assert starts[1] == pytest.approx([*theta, np.log(tuned * given)])
+    assert objective.theta(starts[0]).tolist() == theta.tolist()
+
+
+def test_factors_of_the_log_noise_miss_a_trace_with_its_signal_variance(monkeypatch):
+    asked = []
+    monkeypatch.setattr(noise_task, "pivoted_cholesky", lambda gram, X, **options: asked.append(options))
+    X, y = smooth(n=12)
+    mean = MeanProcess(RBF(1.0), 1.0, (1e-5, 1e5), True)
+    task = noise_task.NoiseTask(Data.with_intercept(X, y[:, None], None, True), RBF(1.0), mean)
+    task._noise_factor(SimpleNamespace(theta=RBF(1.0).theta, signal_var=4.0), 1e-3, rank=5)
+    assert asked == [{"tau": 2.5e-4, "rank": 5}]
+
+
+@pytest.mark.parametrize(
+    ("missed", "tau", "expected"),
+    [(0.39, 0.1, True), (0.41, 0.1, False), (0.1, 0.3, False), (None, 9.0, True)],
+)
+def test_factors_of_mean_and_noise_are_certified_in_units_of_the_noise(missed, tau, expected):
+    D = np.array([0.5, 2.0])  # what is missed of the mean counts 2 and 1/2 times: 2.5 in all
+    approximation = SimpleNamespace(
+        observations=SimpleNamespace(missed=None if missed is None else missed * 1e-3 * np.ones(2)),
+        weighted_mean=SimpleNamespace(D=D),
+    )
+    point, factor = SimpleNamespace(signal_var=4.0), SimpleNamespace(tau=1e-3 * tau)
+    fit = SimpleNamespace(approximation=approximation, point=point, factor=factor)
+    assert noise_task.NoiseTask.is_certified(None, fit) == expected

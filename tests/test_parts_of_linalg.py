@@ -1,12 +1,17 @@
 """Small parts of `linalg` beside dense definitions, both branches of every switch of sizes among them."""
 
+import math
+
 import numpy as np
 import pytest
 from problems import close
+from sklearn.gaussian_process.kernels import RBF
 
+from skspectral.kernels.gram import make_gram
 from skspectral.linalg import factors
 from skspectral.linalg.active import FunctionValues, _span_of_few
 from skspectral.linalg.coupled import CoupledCurvature, LumpedCurvature, SquaredProducts
+from skspectral.linalg.curved import DensePrior, FactorPrior
 from skspectral.linalg.factors import (
     Columns,
     _drawn,
@@ -18,11 +23,16 @@ from skspectral.linalg.factors import (
     _pool,
     pivoted_cholesky,
 )
+from skspectral.linalg.greedy import SparseGreedy, _GrowingSolve, greedy_landmarks
 from skspectral.linalg.moments import FeatureSpectrum
 from skspectral.linalg.reflectors import left_singular, symmetric_eigen
-from skspectral.linalg.rows import RowCounts
+from skspectral.linalg.rows import RowCounts, Rows, span
 from skspectral.linalg.spectrum import Spectrum, _repaired, resolution_of
-from skspectral.support.exceptions import IndefiniteKernelError, IndefiniteKernelWarning
+from skspectral.support.exceptions import (
+    IndefiniteKernelError,
+    IndefiniteKernelWarning,
+    RankDeficientBasisWarning,
+)
 
 EPS = np.finfo(np.float64).eps
 
@@ -66,11 +76,15 @@ def test_the_lumped_curvature_multiplies_like_its_matrix(with_B):
 
 
 @pytest.mark.parametrize(("n", "rank", "m"), [(6, 6, 1), (6, 3, 1), (6, 3, 2), (1, 0, 2), (1, 0, 1)])
-def test_mixed_outputs_are_those_of_mixed_targets(n, rank, m):
+@pytest.mark.parametrize("make", ["from_gram", "from_factor"])
+def test_mixed_outputs_are_those_of_mixed_targets(n, rank, m, make):
+    """A factor leaves the rest of the targets outside of its vectors, those of a matrix span all."""
     rng = np.random.default_rng(n + m)
-    Phi = rng.normal(size=(n, rank))
+    Phi = rng.normal(size=(n, max(rank, 1))) * (rank > 0)
     Y, M = rng.normal(size=(n, m)), rng.normal(size=(3, m))
-    rotated = Spectrum.from_gram(Phi @ Phi.T).rotate(Y).mixed(M)
+    spectrum = Spectrum.from_factor(Phi) if make == "from_factor" else Spectrum.from_gram(Phi @ Phi.T)
+    assert spectrum.n_null == (n - rank if make == "from_factor" else 0)
+    rotated = spectrum.rotate(Y).mixed(M)
     assert rotated.targets() == pytest.approx(Y @ M.T)
     assert rotated.energy.sum(axis=0) == pytest.approx(((Y @ M.T) ** 2).sum(axis=0))
 
@@ -383,3 +397,273 @@ def test_functions_on_fewer_coordinates_have_the_same_products(n, k):
     assert alike.most_alike(0) == 2
     assert alike.most_alike(1) == 0
     assert FunctionValues(np.ones((2, 1)), np.ones(2)).most_alike(0) is None
+
+
+# -- greedy choices
+
+
+def test_a_growing_system_takes_the_candidate_that_explains_most():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(90, 90))
+    A, b = A @ A.T + np.eye(90), rng.normal(size=(90, 2))
+    system, chosen = _GrowingSolve(2), []
+
+    def explained(rows):
+        return float((b[rows] * np.linalg.solve(A[np.ix_(rows, rows)], b[rows])).sum())
+
+    for k in range(70):
+        among = np.setdiff1d(np.arange(90), chosen)[:4]
+        best = system.append_best(A[np.ix_(chosen, among)], np.diag(A)[among], b[among])
+        if k < 3:
+            assert best == np.argmax([explained([*chosen, j]) for j in among])
+        chosen.append(int(among[best]))
+    assert system.explained == pytest.approx(explained(chosen))
+    assert close(system.solution(), np.linalg.solve(A[np.ix_(chosen, chosen)], b[chosen]), 1e-8)
+
+
+def test_a_growing_system_takes_no_candidate_that_others_span():
+    system = _GrowingSolve(1)
+    assert system.append_best(np.empty((0, 1)), np.array([4.0]), np.array([[2.0]])) == 0
+    assert system.explained == 1.0
+    same, free = 4.0 * (1.0 + 500.0 * EPS), 4.0 * (1.0 + 2000.0 * EPS)
+    assert system.append_best(np.array([[4.0]]), np.array([same]), np.array([[9.0]])) is None
+    assert system.append_best(np.array([[4.0, 4.0]]), np.array([same, free]), np.array([[9.0], [2.0]])) == 1
+
+
+@pytest.mark.parametrize(("dense_dual", "gap"), [(False, 0.025), (True, 0.005)])
+def test_greedy_choices_end_at_their_gap(dense_dual, gap):
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(0.0, 6.0, 80))[:, None]
+    gram, gaps = make_gram(RBF(1.0)), []
+    y = np.sin(x[:, 0]) + 0.05 * rng.normal(size=80)
+    greedy_landmarks(gram, x, y, 0.01, dense_dual=dense_dual, report=lambda **line: gaps.append(line["gap"]))
+    assert gaps[-1] <= gap < gaps[-2]
+
+
+def test_bounds_of_greedy_choices_hold_the_minimum():
+    rng = np.random.default_rng(0)
+    x, weight = np.linspace(0.0, 6.0, 40)[:, None], rng.uniform(0.2, 3.0, 40)
+    y, g = np.sin(x[:, 0]) + 0.1 * rng.normal(size=40), 0.05
+    search = SparseGreedy(make_gram(RBF(1.0)), x, y, g, weight=weight)
+    root = np.sqrt(weight)
+    K, z = root[:, None] * RBF(1.0)(x) * root, root * y
+    least = -0.5 * z @ K @ np.linalg.solve(K + g * np.eye(40), z)
+    assert search.gap == 2.0  # nothing is explained yet
+    for k in range(12):
+        search.step()
+        if k % 4 == 3:
+            search.tighten()
+        assert search.lower <= least + 1e-9
+        assert search.upper >= least - 1e-9
+        assert search.gap == pytest.approx(
+            2.0 * (search.upper - search.lower) / -(search.upper + search.lower)
+        )
+    assert search.upper == pytest.approx(least, rel=1e-2)
+    C = K[:, search.chosen]
+    a = np.linalg.solve(g * K[np.ix_(search.chosen, search.chosen)] + C.T @ C, C.T @ z)
+    assert search.upper == pytest.approx(-0.5 * z @ C @ a)
+    assert search.lower == pytest.approx(least, rel=1e-2)
+    zero = SparseGreedy(make_gram(RBF(1.0)), x, 0.0 * y, g)
+    assert zero.gap == 0.0
+
+
+def test_passes_over_the_kernel_are_made_for_every_fifth_more_of_landmarks(monkeypatch):
+    looks = []
+    monkeypatch.setattr(SparseGreedy, "tighten", lambda self: looks.append(len(self.chosen)))
+    x = np.linspace(0.0, 60.0, 60)[:, None]
+    greedy_landmarks(make_gram(RBF(1.0)), x, np.cos(x[:, 0]), 0.1, dense_dual=True, max_rank=25)
+    assert looks == [8, 10, 12, 15, 18, 22]
+
+
+# -- curvatures beside a prior
+
+
+@pytest.mark.parametrize("form", ["matrix", "factor"])
+@pytest.mark.parametrize("curvatures", ["positive", "some are 0", "some are negative"])
+def test_what_follows_from_curvatures_is_that_of_dense_matrices(form, curvatures):
+    rng = np.random.default_rng(0)
+    n, scale = 8, 1.7
+    Phi = np.linalg.cholesky(
+        np.exp(-0.5 * (np.arange(n)[:, None] / 2 - np.arange(n) / 2) ** 2) + 0.1 * np.eye(n)
+    )
+    W = rng.uniform(0.5, 2.0, n)
+    W[2:4] *= {"positive": 1.0, "some are 0": 0.0, "some are negative": -0.1}[curvatures]
+    K = scale * Phi @ Phi.T
+    prior = DensePrior(Phi @ Phi.T, scale) if form == "matrix" else FactorPrior(Phi, scale, Phi)
+    curved = prior.curved(W)
+    V = np.linalg.inv(np.linalg.inv(K) + np.diag(W))
+    R = np.diag(W) - W[:, None] * V * W
+    cross, Z = rng.normal(size=(3, n)), rng.normal(size=(n, 2))
+    between = scale * (cross if form == "matrix" else cross @ Phi.T)  # of kernel values, or of features
+    assert len(prior) == n
+    assert close(prior.diagonal, np.diag(K), 1e-12)
+    assert close(prior.times(Z), K @ Z, 1e-12)
+    assert curved.log_det == pytest.approx(np.linalg.slogdet(np.eye(n) + K @ np.diag(W))[1])
+    for _ in range(2):  # the second time after the inverse was made
+        assert close(curved.times(Z), R @ Z, 1e-10)
+        assert close(curved.variances(), np.diag(V), 1e-10)
+    joint = between @ R @ between.T
+    assert close(curved.explained(cross), np.diag(joint), 1e-10)
+    assert close(curved.explained_jointly(cross), joint, 1e-10)
+    left, right = rng.normal(size=(2, n, 2))
+    G = 0.5 * (left @ right.T + right @ left.T - R)
+    found = curved.sensitivity(left, right)
+    assert found.by_log_scale == pytest.approx(np.vdot(G, K))
+    if form == "matrix":
+        assert close(found.weights, scale * G, 1e-10)
+        assert close(curved.matrix(), R, 1e-10)
+
+
+def test_a_prior_variance_is_kept_where_curvature_says_nothing():
+    K = np.array([[1e6, 2.0], [2.0, 3.0]])
+    for W in ([1e-20, 1.0], [0.0, 1.0], [1e-3, 1.0]):
+        V = np.linalg.inv(np.linalg.inv(K) + np.diag(W))
+        assert close(DensePrior(K.copy()).curved(np.array(W)).variances(), np.diag(V), 1e-7)
+
+
+def test_what_a_factor_misses_is_taken_off_its_sensitivity():
+    rng = np.random.default_rng(0)
+    Phi, G_Phi, missed = rng.normal(size=(6, 3)), rng.normal(size=(6, 3)), rng.normal(size=6)
+    found = FactorPrior(Phi, 4.0).pulled_back(G_Phi, missed)
+    assert found.by_log_scale == pytest.approx(np.vdot(2.0 * Phi, G_Phi - missed[:, None] * 2.0 * Phi))
+    assert found.by_diagonal == pytest.approx(4.0 * missed)
+    assert found.weights is None
+    assert FactorPrior(Phi, 4.0).pulled_back(G_Phi).by_diagonal is None
+
+
+# -- rows and what their rounding leaves
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_rows_project_and_weigh_like_their_matrices(weighted):
+    rng = np.random.default_rng(0)
+    weight, F = rng.uniform(0.2, 3.0, 7) if weighted else None, rng.normal(size=(7, 2))
+    root = np.ones(7) if weight is None else np.sqrt(weight)
+    rows = Rows.make(7, F, weight)
+    A = rng.normal(size=(7, 7))
+    K, WF = A @ A.T, root[:, None] * F
+    WKW = root[:, None] * K * root
+    P = np.eye(7) - WF @ np.linalg.solve(WF.T @ WF, WF.T)
+    mine = K.copy()
+    assert close(rows.project(mine), WKW @ rows.Q, 1e-12)
+    assert close(mine, P @ WKW @ P, 1e-12)
+    assert close(rows.unweighted_sensitivity(K.copy()), WKW, 1e-12)
+    assert close(WF @ rows.R_inv, rows.Q, 1e-12)
+    columns = rng.normal(size=(7, 3))
+    assert close(rows.levels(columns), np.linalg.lstsq(WF, root[:, None] * columns)[0], 1e-10)
+    counts = rows.counts
+    assert (counts.n_rows, counts.n_mean, counts.n_free) == (7, 2, 5)
+    assert counts.half_log_weight == pytest.approx(np.log(root).sum())
+    assert counts.mean_weight == pytest.approx((root**2).mean())
+
+
+def test_targets_far_from_zero_are_standardised_to_rounding():
+    rng = np.random.default_rng(0)
+    rows, Y = Rows.make(2000, np.ones((2000, 1))), 1e9 + rng.normal(size=(2000, 2)) * [1.0, 3.0]
+    Z, scale, basis_part = rows.standardise(Y)
+    assert np.abs(Z.mean(axis=0)).max() < 1e-15  # in units of the targets, whatever their mean
+    assert (Z**2).sum(axis=0) == pytest.approx([1999.0] * 2)
+    assert scale == pytest.approx(Y.std(axis=0, ddof=1))
+    exact = [math.fsum(column) / np.sqrt(2000.0) for column in Y.T]
+    assert np.abs(np.abs(basis_part[0]) - exact).max() < 1e-5
+    constant = rows.standardise(np.full((2000, 1), 7.0))
+    assert (constant[0] == 0).all()
+    assert constant[1] == 1.0
+
+
+def test_what_rounding_leaves_of_targets():
+    rows = Rows.make(4, None, np.array([1.0, 4.0, 1.0, 0.0]))
+    Y = np.array([[1.0, 0.0], [-2.0, 0.0], [3.0, 0.0], [99.0, 0.0]])
+    assert rows.rounding(Y) == pytest.approx([4.0 * 32.0 * EPS, 0.0])
+    assert Rows.make(4096).rounding(np.ones((4096, 1))) == pytest.approx([64.0 * EPS])
+
+
+@pytest.mark.parametrize("large", [1.0, 1e-160, 1e160])
+def test_columns_outside_of_a_mean_have_length_one(large):
+    rng = np.random.default_rng(0)
+    K, rows = rng.normal(size=(9, 4)), Rows.make(9, np.ones((9, 1)))
+    K[:, 1] += 1e6
+    K[:, 2], K[:, 3] = 5.0, 0.0  # nothing is left of a constant, and of nothing
+    columns, lengths = rows.unit_columns(large * K)
+    outside = K - K.mean(axis=0)
+    expected = np.linalg.norm(outside, axis=0) * [1.0, 1.0, 0.0, 0.0]
+    assert close(lengths / large, expected, 1e-8)
+    assert np.linalg.norm(columns, axis=0) == pytest.approx([1.0, 1.0, 0.0, 0.0])
+    assert np.abs(columns.sum(axis=0)).max() < 1e-14
+    assert close(columns[:, :2], outside[:, :2] / expected[:2], 1e-8)
+
+
+def test_dependent_functions_span_no_more_than_independent_ones():
+    F = np.column_stack([np.ones(6), np.arange(6.0), 1e8 * (2.0 + np.arange(6.0))])
+    Q = span(F)
+    assert Q.shape == (6, 2)
+    assert close(Q @ (Q.T @ F), F, 1e-12)
+    assert span(F[:, :1]) is not None
+    np.testing.assert_array_equal(span(F[:, :1]), F[:, :1])
+    with pytest.warns(
+        RankDeficientBasisWarning, match="Only 2 of 3 mean functions can be told apart on 6 rows"
+    ):
+        rows = Rows.make(6, F)
+    assert close(F @ rows.R_inv, rows.Q, 1e-8)
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_resolution_of_a_factor(is_exact, intercept):
+    rng = np.random.default_rng(0)
+    n, Phi = 20, rng.normal(size=(20, 3)) + 2.0
+    F = np.ones((n, 1)) if intercept else None
+    spectrum = Spectrum.from_factor(Phi, F, is_exact=is_exact)
+    mean = np.sqrt(n) * np.linalg.norm(Phi.mean(axis=0)) if intercept else 0.0
+    outside = Phi - Phi.mean(axis=0) if intercept else Phi
+    largest = np.linalg.norm(outside, 2)
+    share = (n * EPS) ** 2 if is_exact else 8.0 * EPS
+    assert spectrum.resolution == pytest.approx(share * (largest**2 + mean**2))
+    assert spectrum.noise_resolution == pytest.approx(spectrum.resolution * 3.0 / (n - intercept))
+    assert spectrum.n_null == n - intercept - 3
+    assert spectrum.s == pytest.approx(np.sort(np.linalg.svd(outside)[1] ** 2))
+
+
+@pytest.mark.parametrize(("is_exact", "sizes"), [(True, (1e-14, 1e-16)), (False, (1e-7, 1e-8))])
+def test_directions_of_a_factor_that_are_rounding_are_left_out(is_exact, sizes):
+    Q = np.linalg.qr(np.random.default_rng(0).normal(size=(10, 3)))[0]
+    spectrum = Spectrum.from_factor(Q * [1.0, *sizes], is_exact=is_exact)
+    assert len(spectrum.s) == 2
+    assert np.sqrt(spectrum.s) == pytest.approx([sizes[0], 1.0], rel=0.1)
+
+
+def test_rounding_of_targets_in_the_eigenbasis():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(9, 4)) * [1.0, 1e-2, 1e-4, 1e-6]
+    K, Y, weight = A @ A.T, rng.normal(size=(9, 2)) * [1.0, 50.0], rng.uniform(0.5, 2.0, 9)
+    spectrum = Spectrum.from_gram(K, np.ones((9, 1)), weight)
+    rotated = spectrum.rotate(Y)
+    angle = np.where(spectrum.s > 0, spectrum.resolution / np.where(spectrum.s > 0, spectrum.s, 1.0), 0.0)
+    leak = (angle[:, None] ** 2 * rotated.y_tilde**2).sum(axis=0)
+    targets = np.abs(np.sqrt(weight)[:, None] * Y).max(axis=0) * 32.0 * EPS / rotated.scale
+    assert rotated.rounding == pytest.approx(8.0 * targets**2 + leak)
+    assert (leak > 0).all()
+    assert spectrum.noise_resolution == spectrum.resolution
+    g = np.array([0.1, 2.0])
+    null = np.sqrt(weight)[:, None] * rotated.null_residual / g * rotated.scale
+    assert close(spectrum.null_dual(rotated, g), null, 1e-12)
+
+
+def test_outputs_of_a_full_spectrum_are_mixed_without_a_null_part():
+    rng = np.random.default_rng(0)
+    A, Y, M = rng.normal(size=(2, 2)), rng.normal(size=(2, 2)), rng.normal(size=(3, 2))
+    rotated = Spectrum.from_gram(A @ A.T).rotate(Y).mixed(M)
+    assert rotated.null_residual.shape == (1, 1)
+    assert rotated.select([0, 2]).targets() == pytest.approx((Y @ M.T)[:, [0, 2]])
+
+
+def test_rounding_of_mixed_outputs_is_no_less_than_that_of_their_parts():
+    rng = np.random.default_rng(0)
+    Phi, Y, M = rng.normal(size=(6, 2)), rng.normal(size=(6, 2)) * [1.0, 1e3], rng.normal(size=(3, 2))
+    alone = Spectrum.from_gram(Phi @ Phi.T).rotate(Y)
+    mixed = alone.mixed(M)
+    lengths = np.abs(M * alone.scale) @ np.sqrt(alone.rounding)
+    assert mixed.rounding == pytest.approx(lengths**2)
+    assert mixed.shows_noise.all()
+    same = alone.mixed(np.diag(1.0 / alone.scale))
+    assert same.rounding == pytest.approx(alone.rounding)

@@ -123,4 +123,5 @@ class Rotated:
             energy=np.concatenate([y_tilde**2, null_energy[None]]),
             y_tilde=y_tilde,
             scale=np.ones(len(M)),
+            rounding=(np.sqrt(self.rounding) @ np.abs(mixing)) ** 2,  # of lengths that may all add up
         )

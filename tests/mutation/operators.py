@@ -3,6 +3,7 @@
 import ast
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 __all__ = ["OPERATORS", "Edit", "Source"]
 
@@ -173,8 +174,9 @@ def swapped(source, node):
     """Swap two neighbouring positional arguments of a call."""
     if not isinstance(node, ast.Call) or _name(node.func) in _NOT_SWAPPED:
         return []
-    pairs = zip(node.args, node.args[1:], strict=False)
-    return [_swap(source, *pair) for pair in pairs if _can_swap(source, *pair)]
+    # the larger of a number and its lower limit is the same the other way round
+    args = node.args[1:] if _name(node.func) == "clip" else node.args
+    return [_swap(source, *pair) for pair in pairwise(args) if _can_swap(source, *pair)]
 
 
 def _can_swap(source, first, second):
