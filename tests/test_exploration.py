@@ -298,3 +298,16 @@ def test_variables_that_do_not_matter_go_to_their_bounds_in_one_evaluation(n_fla
         end = minimize_in_box(objective, start, lower, upper, way_from=np.zeros(3), here=objective(start))
         assert objective.n_calls == 1 + n_tried
         assert (end.x[:n_flat] == (8.0 if loss else 9.0)).all()
+
+
+def test_a_kernel_beyond_all_numbers_has_no_evidence_on_the_users_path(rng):
+    kernel = (
+        ConstantKernel(1.0, (1e-5, 1e300)) * ConstantKernel(1.0, (1e-5, 1e300)) * RBF(1.0) + WhiteKernel()
+    )
+    data = Data.with_intercept(rng.normal(size=(8, 1)), rng.normal(size=(8, 1)), None, False)
+    task = Task(data, split_kernel(kernel).core, CRITERIA["evidence"], given=kernel)
+    objective = user_path._GivenObjective(task)
+    value, slope = objective(np.log([1e200, 1e200, 1.0, 1.0]))  # warnings are errors here
+    assert value == np.inf
+    assert not slope.any()
+    assert np.isfinite(objective(kernel.theta)[0])

@@ -206,6 +206,9 @@ def test_a_flat_variable_does_not_keep_others_from_their_steps():
     end = minimize_in_box(objective, np.zeros(3), np.full(3, -9.0), np.full(3, 9.0), tolerance=1e-3)
     assert np.allclose(end.x[:2], target[:2], atol=0.02)
     assert objective.n_calls <= 8
+    first = minimize_in_box(objective, np.zeros(3), np.full(3, -9.0), np.full(3, 9.0), max_steps=1)
+    longest = 100.0 / (1.0 + 100.0 / 4.0)  # with a share of the slope, B t / 4; without it, 100
+    assert first.x[:2] == pytest.approx(target[:2] / (1.0 + np.abs(target[:2]) / 4.0) / longest)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -186,12 +186,21 @@ def tune(rotated, criterion, bounds=None, *, shared=False, prior=None):
 
 def look_for_ratio(rotated, criterion, bounds):
     """Return about the noise ratios (m,) that `tune` finds, for outputs that all vary."""
-    if bounds.allow_no_noise(rotated.counts.n_rows, rotated.scale) or bounds.signal[1] == 0:
+    if _lacks_a_part(rotated, bounds):
         return tune(rotated, criterion, bounds).noise_ratio
     x_min, x_max, is_limit = search_range(rotated, bounds)
-    objective = _objective(rotated, criterion, None if bounds.is_free else bounds.box(rotated.scale), None)
+    objective = _objective(rotated, criterion, _box(rotated, bounds), None)
     upper = np.inf if is_limit[1] else x_max
     return np.exp(look_at_each(objective, rotated.n_outputs, x_min, x_max, upper=upper))
+
+
+def _lacks_a_part(rotated, bounds):
+    """Return whether bounds leave no signal, or no noise."""
+    return bounds.allow_no_noise(rotated.counts.n_rows, rotated.scale) or bounds.signal[1] == 0
+
+
+def _box(rotated, bounds):
+    return None if bounds.is_free else bounds.box(rotated.scale)
 
 
 def at_noise_ratio(rotated, criterion, noise_ratio):
@@ -233,9 +242,9 @@ def ratio_range(rotated):
 
 def _tune_varying(rotated, criterion, bounds, shared, prior):
     """Return x, noise_var (units of y), status and evaluations, (m,) each, of outputs that all vary."""
-    if bounds.allow_no_noise(rotated.counts.n_rows, rotated.scale) or bounds.signal[1] == 0:
+    if _lacks_a_part(rotated, bounds):
         return _tune_without_a_part(rotated, criterion, bounds, prior)
-    box = None if bounds.is_free else bounds.box(rotated.scale)
+    box = _box(rotated, bounds)
     x_min, x_max, is_limit = search_range(rotated, bounds)
     objective = _objective(rotated, criterion, box, prior)
     minima = minimize_each(

@@ -38,7 +38,7 @@ from sklearn.gaussian_process.kernels import (
 from ..support.threads import map_in_threads
 from .stationary import WeightedPairs, half_squared_distances, radial, scaled_inputs
 
-__all__ = ["contract", "contract_diagonal", "evaluate", "in_order"]
+__all__ = ["contract", "contract_diagonal", "evaluate", "in_order", "periodic_slopes"]
 
 # Step of the central difference for kernels of which only values are known.
 _STEP = 1e-5
@@ -192,12 +192,19 @@ def _dot_product(kernel, G, X, Z):
 
 
 def _exp_sine_squared(kernel, G, X, Z):
+    slopes = periodic_slopes(kernel, X, X if Z is None else Z)
+    return {name: np.vdot(G, slope) for name, slope in slopes.items()}
+
+
+def periodic_slopes(kernel, X, Z):
+    """Return the derivatives of the values of an ExpSineSquared by its log parameters, (n, n_z) by name."""
     length, period = kernel.length_scale, kernel.periodicity
-    angle = np.pi / period * cdist(X, X if Z is None else Z)
-    GK = G * np.exp(-2.0 * (np.sin(angle) / length) ** 2)
+    angle = np.pi / period * cdist(X, Z)
+    squares = (np.sin(angle) / length) ** 2
+    K = np.exp(-2.0 * squares)
     return {
-        "length_scale": np.sum(GK * 4.0 * (np.sin(angle) / length) ** 2),
-        "periodicity": np.sum(GK * 2.0 * angle * np.sin(2.0 * angle) / length**2),
+        "length_scale": 4.0 * K * squares,
+        "periodicity": 2.0 / length**2 * K * angle * np.sin(2.0 * angle),
     }
 
 

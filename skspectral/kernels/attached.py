@@ -82,9 +82,11 @@ class _Inputs:
 def _attached(kernel, inputs):
     if hasattr(kernel, "_evaluate") or hasattr(kernel, "_contract"):
         return _Any(kernel, inputs)
-    if radial(kernel) is not None and type(kernel) is not RationalQuadratic:
-        return (_Scaled if np.size(kernel.length_scale) > 1 else _Isotropic)(kernel, inputs)
-    return _KINDS.get(type(kernel), _Any)(kernel, inputs)
+    if type(kernel) in _KINDS:
+        return _KINDS[type(kernel)](kernel, inputs)
+    if radial(kernel) is None:
+        return _Any(kernel, inputs)
+    return (_Scaled if np.size(kernel.length_scale) > 1 else _Isotropic)(kernel, inputs)
 
 
 class _Leaf:

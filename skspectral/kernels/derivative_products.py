@@ -12,7 +12,6 @@ by entry. Rows are taken in slabs, so that nothing is as large as K.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.distance import cdist
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -26,8 +25,8 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from ..support.threads import map_in_threads
-from .algebra import evaluate
-from .stationary import half_squared_distances, radial, scaled_inputs
+from .algebra import evaluate, periodic_slopes
+from .stationary import half_squared_distances, radial, scaled_inputs, share_by_alpha
 
 __all__ = ["derivative_products"]
 
@@ -111,8 +110,7 @@ def _radial(kernel, slab, O):
         return {"length_scale": _by_directions(w if O is None else O * w, A, B, slab.v)}
     products = {"length_scale": 2.0 * slab.times(w * D, O)}
     if alpha is not None:
-        base = 1.0 + D / alpha
-        products["alpha"] = slab.times(K * (D / base - alpha * np.log(base)), O)
+        products["alpha"] = slab.times(K * share_by_alpha(D, alpha), O)
     return products
 
 
@@ -124,14 +122,8 @@ def _by_directions(w, A, B, v):
 
 
 def _exp_sine_squared(kernel, slab, O):
-    length, period = kernel.length_scale, kernel.periodicity
-    angle = np.pi / period * cdist(slab.some, slab.X)
-    squares = (np.sin(angle) / length) ** 2
-    K = np.exp(-2.0 * squares)
-    return {
-        "length_scale": slab.times(4.0 * K * squares, O),
-        "periodicity": slab.times(2.0 / length**2 * K * angle * np.sin(2.0 * angle), O),
-    }
+    slopes = periodic_slopes(kernel, slab.some, slab.X)
+    return {name: slab.times(slope, O) for name, slope in slopes.items()}
 
 
 _RULES = {

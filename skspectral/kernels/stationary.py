@@ -21,7 +21,7 @@ __all__ = [
     "half_squared_distances",
     "radial",
     "scaled_inputs",
-    "slope_by_alpha",
+    "share_by_alpha",
 ]
 
 # Half squared lengths beyond which the rounding of |a|^2 + |b|^2 - 2ab, about eps times them, would be seen.
@@ -101,10 +101,10 @@ def radial(kernel):
     return _MATERN.get(kernel.nu) if type(kernel) is Matern else None
 
 
-def slope_by_alpha(D, GK, alpha):
-    """Return sum_ij G_ij dK_ij/dlog alpha of a rational quadratic kernel (1 + D/alpha)^-alpha, from G K."""
+def share_by_alpha(D, alpha):
+    """Return dlog K/dlog alpha of a rational quadratic kernel K = (1 + D/alpha)^-alpha."""
     base = 1.0 + D / alpha
-    return np.vdot(GK, D / base - alpha * np.log(base))
+    return D / base - alpha * np.log(base)
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class WeightedPairs:
             return {"length_scale": _direction_sums(self.W, self.A, self.B)}
         slopes = {"length_scale": 2.0 * np.vdot(self.W, self.D)}
         if alpha is not None:
-            slopes["alpha"] = slope_by_alpha(self.D, self.GK, alpha)
+            slopes["alpha"] = np.vdot(self.GK, share_by_alpha(self.D, alpha))
         return slopes
 
     def by_second(self):

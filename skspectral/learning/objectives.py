@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..criteria import profile_at_one
-from ..inference.variances import resolvable_ratios
+from ..inference.variances import finite_ratio, resolvable_ratios
 from ..kernels.algebra import contract
 from ..kernels.attached import attach
 from ..kernels.derivative_products import derivative_products
@@ -43,7 +43,6 @@ _LARGEST_SHARE_OF_CHOLESKY, _LARGEST_SHARE_OF_SPECTRUM = 0.3, 0.6
 _GRAM_ROUNDING = 100.0
 # How many eps of the largest eigenvalue a Cholesky factorisation, and its slope, need to be of use.
 _CHOLESKY_ROUNDING, _EPS = 100.0, np.finfo(np.float64).eps
-_LARGEST = float(np.finfo(np.float64).max)
 # Noise ratios, relative to the mean variance of K, between which a descent in x has a slope to follow.
 _SLOPED = (1e-5, 1e3)
 # Distance of x below which two starts are one.
@@ -185,7 +184,6 @@ class ResolventObjective:
         self._is_noise_free = bounds.allow_no_noise(len(task), self._factors.scale)
         limits = bounds.of_signal if self._is_noise_free else bounds
         self._limits = None if limits.is_free else limits.box(self._factors.scale)
-        self._scale = float(self._factors.scale[0])
         self._mean_variance = float(task.kernel.diag(task.data.X).mean()) or 1.0
 
     def starts(self, theta):
@@ -254,9 +252,8 @@ class ResolventObjective:
         if not np.isfinite(f):
             return Evaluation.undefined(variables)
         value, slope = self.task.with_prior(theta, f, slope)
-        noise_var = b * self._scale**2
-        variances = np.array([noise_var]), np.array([min(noise_var / g, _LARGEST)])
-        gradient = np.append(slope, f1)
+        noise_var = b * self._factors.scale**2
+        gradient, variances = np.append(slope, f1), (noise_var, finite_ratio(noise_var, g))
         if factor is None:
             return Evaluation(value, gradient, variances, curvature=curvature)
         return Evaluation(value, gradient, variances, factor.rank, _OFF_BY_OF_FACTORS)
