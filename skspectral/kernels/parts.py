@@ -144,7 +144,8 @@ def _factor(term):
     constants = [_parameter(f, "constant_value") for f in factors if type(f) is ConstantKernel]
     others = [f for f in factors if type(f) is not ConstantKernel]
     core = reduce(mul, others) if others else ConstantKernel(1.0, "fixed")
-    return (tuple(map(np.prod, zip(*constants, strict=True))) if constants else None), core
+    with np.errstate(over="ignore"):  # bounds beyond all numbers are none
+        return (tuple(map(np.prod, zip(*constants, strict=True))) if constants else None), core
 
 
 def _relative(constant, reference):
