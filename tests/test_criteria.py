@@ -13,6 +13,7 @@ from skspectral.criteria.evidence import (
     evidence_hessian,
     evidence_log_hessian,
     neg_two_log_evidence,
+    profiles_of_stack,
 )
 from skspectral.criteria.form import Terms
 from skspectral.criteria.posterior import posterior_gradient, posterior_hessian, posterior_score
@@ -299,10 +300,41 @@ def test_the_profile_at_one_point_is_that_of_arrays(g, A, bounds):
     terms = Terms(n, *(np.full((1, 1), value) for value in (A, A1, 0.0, H, H1, 0.0)))
     box = None if bounds is None else Box(*(np.array([bound]) for bound in bounds))
     expected = profile(terms, np.full((1, 1), np.log(g)), box)
-    f, f1, b = profile_at_one(n, A, A1, H, H1, g, box)
+    f, f1, b, held_by = profile_at_one(n, A, A1, H, H1, g, box)
     assert f == pytest.approx(expected.f[0, 0], rel=1e-12)
     assert f1 == pytest.approx(expected.f1[0, 0], rel=1e-12)
     assert b == pytest.approx(expected.noise_var[0, 0], rel=1e-12)
+    # the bound that a variance sits on, if it is not the best one
+    held = {"noise_min": b, "noise_max": b, "signal_min": b / g, "signal_max": b / g}
+    assert (held_by is None) == (b == pytest.approx(A / n, rel=1e-12))
+    if held_by is not None:
+        assert held[held_by] == pytest.approx(getattr(box, held_by)[0], rel=1e-12)
+        # on that face of the box it stays there, whatever the targets want
+        on_face = profile_at_one(n, A, A1, H, H1, g, box.face(held_by))
+        assert on_face[:3] == pytest.approx((f, f1, b), rel=1e-12)
+        other = profile_at_one(n, 3.0 * A, A1, H, H1, 2.0 * g, box.face(held_by))[2]
+        assert other == pytest.approx(b if held_by.startswith("noise") else 2.0 * b, rel=1e-12)
+
+
+def test_a_box_without_a_face_holds_nothing():
+    box = Box(*(np.array([bound]) for bound in (0.1, 0.2, 0.3, 0.4)))
+    assert profile_at_one(7, 70.0, 1.0, 0.0, 0.0, 0.5, box.face(None))[2:] == (10.0, None)
+
+
+def test_profiles_of_a_stack_are_those_of_each_spectrum():
+    """Against dense matrices: n log of the best signal variance and log |K + gI|, up to n log g."""
+    rng = np.random.default_rng(3)
+    z, x = rng.normal(size=9), np.array([-2.0, 0.5])
+    stack = np.array([R @ R.T for R in rng.normal(size=(3, 9, 4))])
+    spectra = [np.linalg.eigh(K) for K in stack]
+    s, energy = (np.array(part) for part in zip(*((s, (z @ U) ** 2) for s, U in spectra), strict=True))
+    f = profiles_of_stack(s, energy, 9, x)
+    for K, row in zip(stack, f, strict=True):
+        for x_j, value in zip(x, row, strict=True):
+            V, g = K + np.exp(x_j) * np.eye(9), np.exp(x_j)
+            noise_var = g * z @ np.linalg.solve(V, z) / 9
+            expected = 9 * np.log(noise_var) + np.linalg.slogdet(V)[1] - 9 * x_j
+            assert value == pytest.approx(expected, rel=1e-10)
 
 
 def test_the_profile_at_one_point_is_infinite_where_nothing_is_left():

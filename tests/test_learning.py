@@ -39,6 +39,7 @@ from skspectral.learning.objectives import Evaluation, ResolventObjective, Spect
 from skspectral.learning.priors import read_priors
 from skspectral.learning.task import Task
 from skspectral.linalg import resolvent as resolvent_module
+from skspectral.linalg import stack as stack_module
 from skspectral.linalg import spectrum as spectrum_module
 from skspectral.linalg.spectrum import Spectrum
 
@@ -129,6 +130,30 @@ def test_the_curvature_is_the_average_information(intercept, weighted):
     assert evaluation.value == ResolventObjective(t)(variables).value
 
 
+@pytest.mark.parametrize("face", ["noise_min", "signal_max"])
+def test_the_curvature_on_a_face_is_the_average_information_of_one_variance(face):
+    """y'C^-1 C_t C^-1 C_u C^-1 y, C = signal_var K + noise_var I with one of the variances given."""
+    kernel = RBF([0.8, 1.5])
+    t = replace(task(kernel, intercept=False), bounds=VarianceBounds(noise=(0.2, np.inf), signal=(0.0, 0.3)))
+    objective, g = ResolventObjective(t).on_face(face), 0.5
+    y = t.data.Y[:, 0]
+    signal, noise = (0.2 / g, 0.2) if face == "noise_min" else (0.3, 0.3 * g)
+    K, tensor = kernel(t.data.X, eval_gradient=True)
+    C = signal * K + noise * np.eye(len(y))
+    by_x = -signal * K if face == "noise_min" else noise * np.eye(len(y))
+    d = np.linalg.solve(C, y)
+    changes = np.column_stack([D @ d for D in [*(signal * np.moveaxis(tensor, 2, 0)), by_x]])
+    evaluation = objective.with_curvature(np.append(kernel.theta, np.log(g)))
+    assert np.allclose(evaluation.curvature, changes.T @ np.linalg.solve(C, changes), rtol=1e-9)
+    expected = np.linalg.slogdet(C)[1] + y @ d
+    other = objective(np.append(kernel.theta, np.log(0.7)))
+    signal, noise = (0.2 / 0.7, 0.2) if face == "noise_min" else (0.3, 0.3 * 0.7)
+    C = signal * K + noise * np.eye(len(y))
+    change = np.linalg.slogdet(C)[1] + y @ np.linalg.solve(C, y) - expected
+    assert other.value - evaluation.value == pytest.approx(change, rel=1e-8)
+    assert evaluation.face is None
+
+
 def test_the_curvature_of_true_targets_is_near_the_second_derivatives():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2.0, 2.0, (400, 2))
@@ -144,8 +169,8 @@ def test_the_curvature_of_true_targets_is_near_the_second_derivatives():
     assert stretch.max() < 2.0
 
 
-@pytest.mark.parametrize("kernel", [RBF(1.0), RBF([0.8, 1.5]) * Matern([1.0, 1.0], nu=0.8)], ids=str)
-def test_two_variables_and_kernels_without_a_rule_have_no_curvature(kernel):
+def test_kernels_without_a_rule_have_no_curvature():
+    kernel = RBF([0.8, 1.5]) * Matern([1.0, 1.0], nu=0.8)
     t = task(kernel)
     assert ResolventObjective(t).with_curvature(np.append(kernel.theta, 0.0)).curvature is None
 
@@ -166,11 +191,16 @@ def test_a_step_of_learning_holds_three_matrices():
     assert peak < 3.2 * 8 * 700**2
 
 
-def test_a_curvature_beyond_all_numbers_is_none():
+@pytest.mark.filterwarnings("error")
+def test_a_curvature_beyond_all_numbers_is_none(monkeypatch):
     X, Y = data()
     kernel, bounds = RBF([0.8, 1.5]), VarianceBounds(signal=(1e-5, 1.0))
     t = Task(Data(X, 1e108 * Y), kernel, CRITERIA["evidence"], bounds)
-    assert ResolventObjective(t).with_curvature(np.append(kernel.theta, 0.0)).curvature is None
+    objective, variables = ResolventObjective(t), np.append(kernel.theta, 0.0)
+    assert np.isfinite(objective.with_curvature(variables).curvature).all()
+    huge = np.full((len(X), 2), 1e200)
+    monkeypatch.setattr("skspectral.learning.objectives.derivative_products", lambda *_: huge.copy())
+    assert objective.with_curvature(variables).curvature is None
 
 
 class Quadratic:
@@ -592,7 +622,7 @@ def test_few_rows_may_have_nothing_to_learn_from(monkeypatch):
     X = np.random.default_rng(0).uniform(-2, 2, (700, 1))
     y = np.sin(3 * X[:, 0])
     y[:175] = 0.0
-    monkeypatch.setattr(learning, "_drawn", lambda task, n_rows: np.arange(n_rows))
+    monkeypatch.setattr(Task, "drawn", lambda task, n_rows: np.arange(n_rows))
     ends = []
     for halvings in (2, 0):
         monkeypatch.setattr(learning, "_halvings", lambda task, halvings=halvings: halvings)
@@ -754,6 +784,11 @@ def test_every_factorisation_is_counted_once(outputs, optimizer, monkeypatch):
 
     counted("symmetric_eigen", spectrum_module)
     counted("dpotrf", resolvent_module)
+    scanned = stack_module.spectra_of_stack
+    monkeypatch.setattr(
+        "skspectral.learning.scan.spectra_of_stack",
+        lambda K, *rest: calls.extend(["scan"] * len(K)) or scanned(K, *rest),
+    )
     X, Y = data(n=40, m=outputs)
     gp = SpectralGPRegressor(RBF(1.0), optimizer=optimizer).fit(X, Y[:, 0] if outputs == 1 else Y)
     assert gp.n_decompositions_ == len(calls) > 3

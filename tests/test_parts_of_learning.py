@@ -153,11 +153,11 @@ def test_steps_are_cut_to_the_minimum_of_a_parabola_or_to_a_quarter_where_nothin
         return Evaluation(np.inf if x[0] > 0.5 else (x[0] - 0.1) ** 2, 2.0 * (x - 0.1))
 
     box = (np.array([-9.0]), np.array([9.0]))
-    x, there = _line_search(objective, np.zeros(1), 0.01, np.array([-0.2]), np.ones(1), box, 12)
+    x, there, _ = _line_search(objective, np.zeros(1), 0.01, np.array([-0.2]), np.ones(1), box, 12)
     assert tried == pytest.approx([1.0, 0.25, 0.1])  # a parabola has its minimum where it is
     assert x == pytest.approx([0.1])
     assert there.value == pytest.approx(0.0, abs=1e-15)
-    x, there = _line_search(objective, np.zeros(1), 0.01, np.array([-0.2]), np.ones(1), box, 1)
+    x, there, _ = _line_search(objective, np.zeros(1), 0.01, np.array([-0.2]), np.ones(1), box, 1)
     assert there is None
     assert x == 0.0
 
@@ -170,7 +170,7 @@ def test_a_line_search_asks_for_a_share_of_what_the_slope_promises():
         def line(x, share=share):
             return Evaluation(-share * float(x[0] - 2.0), np.array([-1.0]))
 
-        x, there = _line_search(line, np.array([2.0]), 0.0, np.array([-1.0]), np.ones(1), box, 1)
+        x, there, _ = _line_search(line, np.array([2.0]), 0.0, np.array([-1.0]), np.ones(1), box, 1)
         assert (there is not None) == is_enough
         assert x == (2.5 if is_enough else 2.0)
 
@@ -186,6 +186,44 @@ def test_steps_are_cut_by_no_more_than_ten_and_no_less_than_two(wall, places):
     box = (np.array([-9.0]), np.array([9.0]))
     _line_search(objective, np.zeros(1), 0.0, np.array([-0.01]), np.ones(1), box, 9)
     assert tried == pytest.approx(places, abs=1e-9)
+
+
+class Bent:
+    """A slope that is nearly flat beyond an edge, and a steep bowl on this side of it.
+
+    (max(0, x - e) / 100 + 1/2 (min(0, x - e) + 1/100)^2 ...) written as two smooth pieces that meet at x = 0:
+    flat(x) = x / 100 above, steep(x) = 50 x^2 + x / 100 below, with the minimum of steep at -1e-4.
+    """
+
+    def __init__(self, face=None):
+        self.n_calls, self.only = 0, face
+
+    def on_face(self, face):
+        return Bent("whole" if face is None else face)
+
+    def __call__(self, x):
+        self.n_calls += 1
+        x = float(x[0])
+        is_steep = self.only == "steep" or (self.only is None and x < 0)
+        value, slope = (50 * x**2 + x / 100, 100 * x + 0.01) if is_steep else (x / 100, 0.01)
+        return Evaluation(value, np.array([slope]), face="steep" if is_steep and self.only is None else None)
+
+
+def test_a_minimum_behind_an_edge_is_reached_along_the_other_face():
+    bent = Bent()
+    end = minimize_in_box(bent, np.array([3.0]), np.array([-9.0]), np.array([9.0]), tolerance=1e-9)
+    assert end.x == pytest.approx([-1e-4], abs=1e-8)
+    assert end.evaluation.face == "steep"  # of the function itself, not of its face
+    assert bent.n_calls < 25
+
+
+def test_a_line_search_stops_at_an_edge_unless_faces_do_not_matter():
+    box, ahead = (np.array([-9.0]), np.array([9.0])), (np.array([0.5]), 0.005, np.array([0.01]))
+    x, there, beyond = _line_search(Bent(), *ahead, np.array([-1.0]), box, 12, None)
+    assert (x, there, beyond.face) == (0.5, None, "steep")
+    x, there, beyond = _line_search(Bent(), *ahead, np.array([-1.0]), box, 12)
+    assert beyond is None
+    assert there.value < 0.005
 
 
 def test_a_descent_ends_after_two_steps_that_bring_nothing():
@@ -276,7 +314,7 @@ def test_an_objective_with_a_curvature_gives_it_to_the_start():
         def with_curvature(self, x):
             return Evaluation(1.0, np.array([4.0, 0.0]), curvature=np.diag([3.0, 2.0]))
 
-    walk = walk_in_box(Curved(), [0, 0], [-9, -9], [9, 9], curvature=np.eye(2))
+    walk = walk_in_box(Curved(), [0, 0], [-9, -9], [9, 9])
     np.testing.assert_array_equal(walk.B, np.diag([4.0, 2.0]))  # a quarter of the slope more
     assert not walk.fresh
 

@@ -117,6 +117,17 @@ class Box:
         upper = np.minimum(self.noise_max, from_above)
         return lower, upper, from_below > self.noise_min, from_above < self.noise_max
 
+    def face(self, name):
+        """Return the box in which the variance of a bound stays there, and the other one is free.
+
+        `name` is that of the bound; None means a box without any.
+        """
+        ends = {"noise_min": 0.0, "noise_max": np.inf, "signal_min": 0.0, "signal_max": np.inf}
+        if name is not None:
+            variance = name.partition("_")[0]
+            ends |= {f"{variance}_min": getattr(self, name), f"{variance}_max": getattr(self, name)}
+        return Box(*(np.broadcast_to(end, self.noise_min.shape) for end in ends.values()))
+
     def select(self, outputs):
         """Return the bounds of the given outputs."""
         return Box(
@@ -168,24 +179,26 @@ def profile(terms, x, box=None):
 
 
 def profile_at_one(n, A, A1, H, H1, g, box=None):
-    """Return f, f' and the noise variance at a single noise ratio g of one output, from numbers.
+    """Return f, f', the noise variance, and the name of the bound that holds a variance, or None.
 
-    The same as `profile`, for steps that are so many that arrays of one entry would be seen. f is infinite
-    where rounding has left nothing of A.
+    At a single noise ratio g of one output, from numbers: the same as `profile`, for steps that are so many
+    that arrays of one entry would be seen. f is infinite where rounding has left nothing of A.
     """
     A, A1, H, H1 = float(A), float(A1), float(H), float(H1)  # whose quotients overflow without a word
     if not A > 0:
-        return inf, 0.0, 0.0
-    b, L1 = A / max(n, 1), A1 / A
+        return inf, 0.0, 0.0, None
+    b, L1, held_by = A / max(n, 1), A1 / A, None
     if box is not None:
         ends = box.noise_min, box.signal_min, box.noise_max, box.signal_max
         noise_min, signal_min, noise_max, signal_max = (float(end[0]) for end in ends)
         lower, upper = max(noise_min, g * signal_min), min(noise_max, g * signal_max)
         if b < lower:
-            b, L1 = lower, float(g * signal_min > noise_min)
+            b, held_by = lower, "signal_min" if g * signal_min > noise_min else "noise_min"
         elif b > upper:
-            b, L1 = upper, float(g * signal_max < noise_max)
-    return n * log(b) + A / b - n + H, n * L1 + (A1 - A * L1) / b + H1, b
+            b, held_by = upper, "signal_max" if g * signal_max < noise_max else "noise_max"
+        if held_by is not None:
+            L1 = float(held_by.startswith("signal"))
+    return n * log(b) + A / b - n + H, n * L1 + (A1 - A * L1) / b + H1, b, held_by
 
 
 def value_at(terms, b):

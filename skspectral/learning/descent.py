@@ -36,6 +36,11 @@ _FLAT, _NOTHING = 0.01, 1e-6
 _DIFFERENCE, _FLATTEST_SEEN = 0.05, 1e-4
 # How far off a curvature may be, relatively, that a step did not show to be off.
 _UNSEEN = 0.15
+# Number of variables up to which a descent that inherits a curvature, or is a mere look, does not ask for one.
+_WELL_KNOWN = 2
+# How often a descent may go over to another face, and how many steps it then makes there.
+_MAX_EDGES, _EDGE_STEPS = 3, 20
+_ANY = object()
 # Distance, in log units, at which two ends are two optima.
 NEIGHBOURHOOD = 0.5
 # How many times its last decrease a descent may still be expected to fall.
@@ -89,6 +94,8 @@ def minimize_in_box(
     objective : callable
         Returns an object with `value`, which may be infinite where it is not defined, and `gradient`. Its
         method `with_curvature`, if it has one, adds the `curvature`, or None, and is called for the start.
+        A function whose second derivatives jump from one `face` to the next has a method `on_face`, which
+        returns a smooth function that equals it on a face.
     start, lower, upper : ndarray of shape (p,)
         Starting point and box.
     curvature : ndarray of shape (p, p), default=None
@@ -150,12 +157,15 @@ class _Walk:
         self.objective, self.lower, self.upper = objective, lower, upper
         self.enough, self.home = enough, home
         self.x = np.clip(start, lower, upper)
-        self.here = getattr(objective, "with_curvature", objective)(self.x) if here is None else here
-        if here is None and getattr(self.here, "curvature", None) is not None:
-            curvature = _damped(self.here.curvature, self.here.gradient)
+        if here is None:
+            is_wanted = len(self.x) > _WELL_KNOWN or (curvature is None and home is None)
+            here = getattr(objective, "with_curvature", objective)(self.x) if is_wanted else objective(self.x)
+            if getattr(here, "curvature", None) is not None:
+                curvature = _damped(here.curvature, here.gradient)
+        self.here = here
         self.fresh = curvature is None
         self.B = _initial_curvature(self.here.gradient) if self.fresh else curvature.copy()
-        self.idle = self.n_steps = 0
+        self.idle = self.n_steps = self._n_edges = 0
         self.decrease = np.inf
         self._drift = np.zeros_like(self.x)
 
@@ -173,7 +183,7 @@ class _Walk:
         """Move; return whether the descent can go on."""
         x, here = self.x, self.here
         may_be_hidden = -0.5 * (here.gradient @ self._direction) < _HIDDEN
-        x_new, there = _line_search(
+        x_new, there, beyond = _line_search(
             self.objective,
             x,
             here.value + 0.1 * tolerance,
@@ -181,8 +191,11 @@ class _Walk:
             self._direction,
             (self.lower, self.upper),
             _FEW_HALVINGS if may_be_hidden else _MAX_HALVINGS,
+            getattr(here, "face", None) if self._n_edges < _MAX_EDGES else _ANY,
         )
         self.n_steps += 1
+        if beyond is not None:
+            return self._along_edge(beyond.face, tolerance)
         if there is None:
             was_fresh, self.B, self.fresh = self.fresh, _initial_curvature(here.gradient), True
             return not (was_fresh or may_be_hidden)
@@ -191,6 +204,24 @@ class _Walk:
             return False
         self._take(x_new, there, tolerance)
         self._try_bounds()
+        return True
+
+    def _along_edge(self, face, tolerance):
+        """Go to where the smooth function of another face ends, if that is better.
+
+        A minimum at the edge of two faces is approached for ever from the flat side: steps by its curvature
+        are too long on the other one.
+        """
+        self._n_edges += 1
+        smooth = self.objective.on_face(face)
+        end = minimize_in_box(
+            smooth, self.x, self.lower, self.upper, tolerance=tolerance, max_steps=_EDGE_STEPS
+        )
+        self.objective.n_calls += smooth.n_calls
+        there = self.objective(end.x)
+        if there.value < self.here.value:
+            self.decrease, self.idle = self.here.value - there.value, 0
+            self.x, self.here, self.B, self.fresh = end.x, there, end.curvature, False
         return True
 
     def _is_home(self, x):
@@ -294,10 +325,11 @@ def _solved(B, gradient):
     return V @ (V.T @ gradient / np.maximum(b, max(_FLATTEST * b[-1], _FLATTEST * np.abs(gradient).max())))
 
 
-def _line_search(objective, x, value, gradient, direction, box, max_halvings):
+def _line_search(objective, x, value, gradient, direction, box, max_halvings, face=_ANY):
     """Return the first point on the projected path that decreases enough from `value`, with its evaluation.
 
-    The latter is None where there is no such point.
+    The latter is None where there is no such point. Third, what the path met instead: an evaluation on
+    another face than the given one that is too high.
     """
     t = 1.0
     for _ in range(max_halvings):
@@ -305,12 +337,14 @@ def _line_search(objective, x, value, gradient, direction, box, max_halvings):
         promised = gradient @ (x_new - x)
         there = objective(x_new)
         if np.isfinite(there.value) and there.value <= value + _ARMIJO * promised:
-            return x_new, there
+            return x_new, there, None
+        if face is not _ANY and np.isfinite(there.value) and there.face != face:
+            return x, None, there
         if np.isfinite(there.value):  # minimum of the parabola through both values and the slope
             t *= np.clip(-0.5 * promised / (there.value - value - promised), 0.1, 0.5)
         else:
             t *= 0.25
-    return x, None
+    return x, None, None
 
 
 def _updated(B, step, change, fresh):

@@ -99,7 +99,7 @@ class Explorer:
         for x, curvature in others:
             best = min(ends, key=lambda end: end.value)
             if is_elsewhere(x, best):
-                ends.append(self.look(x, best.value, curvature))
+                ends.append(self.look(x, best.value, curvature, home=best.x))
         return worth_keeping(ends)
 
     def _hops(self):

@@ -21,7 +21,6 @@ from .exploration import Explorer
 from .landmark_descent import COARSE_TOLERANCE_OF_BOUNDS, TOLERANCE_OF_BOUNDS, descend_on_landmarks
 from .landmarks import LandmarkObjective
 from .patterns import objective_of
-from .user_path import is_followed
 from .valleys import COARSE_TOLERANCE, beside, explored, with_user_path
 
 __all__ = ["Learned", "at_level", "learn", "learn_from_starts", "learn_with"]
@@ -138,7 +137,7 @@ def learn(task, theta, bounds, *, report=None):
     """
     found, n_calls, halvings = None, 0, _halvings(task)
     while True:
-        rows, is_last = _drawn(task, len(task) >> halvings), halvings == 0
+        rows, is_last = task.drawn(len(task) >> halvings), halvings == 0
         level = task if is_last else task.subset(rows).of_varying_outputs()
         if level is not None:  # these rows have something to learn from
             with threads_for(len(rows)):
@@ -221,7 +220,7 @@ def _found(explorer, coarser, theta, is_last):
     task, n_rows = objective.task, len(objective.task)
     is_users = is_last and np.array_equal(theta, task.kernel.theta)
     if coarser is None:
-        return _Found(explored(explorer, theta, is_users and is_followed(task)), n_rows)
+        return _Found(explored(explorer, theta, is_users), n_rows)
     growth = n_rows / coarser.n_rows
     starts = [(end.x, end.curvature * growth) for end in coarser.ends]
     ends = explorer.compare(starts, _coarse_tolerance(task))
@@ -335,8 +334,3 @@ def _finer(task, halvings, found):
     halvings = max(0, halvings - (2 if by_factor else 1))
     n, plan = len(task) >> halvings, task.plan
     return halvings if plan.for_rows(n).flops_of_step(n) <= plan.flops_of_step(len(task)) else 0
-
-
-def _drawn(task, n_rows):
-    """Return the row indices of a level: those of coarser levels are among them."""
-    return np.sort(task.data.shuffled(task.problem().gram)[:n_rows])

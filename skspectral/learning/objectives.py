@@ -17,6 +17,7 @@ Either of them replaces K by a low-rank factor wherever that is exact to toleran
 kernels have few eigenvalues that rise above the noise, and O(n r^2) is then all there is to a step.
 """
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,6 +68,8 @@ class Evaluation:
         By how much a global search over the variances may improve on the value for no good reason.
     curvature : ndarray of shape (p, p) or None
         Estimate of the second derivatives, where it was asked for and is known.
+    face : str or None
+        Name of the bound that holds a variance: where it changes, the second derivatives jump.
     """
 
     value: float
@@ -75,6 +78,7 @@ class Evaluation:
     rank: int | None = None
     off_by: float = _OFF_BY
     curvature: np.ndarray | None = None
+    face: str | None = None
 
     @classmethod
     def undefined(cls, variables):
@@ -184,6 +188,7 @@ class ResolventObjective:
         self._is_noise_free = bounds.allow_no_noise(len(task), self._factors.scale)
         limits = bounds.of_signal if self._is_noise_free else bounds
         self._limits = None if limits.is_free else limits.box(self._factors.scale)
+        self._is_face = False
         self._mean_variance = float(task.kernel.diag(task.data.X).mean()) or 1.0
 
     def starts(self, theta):
@@ -204,8 +209,13 @@ class ResolventObjective:
         return self._sloped(theta, solution.noise_ratio[0])
 
     def _sloped(self, theta, noise_ratio):
-        low, high = np.array(_SLOPED) * self._mean_variance
-        return np.append(theta, np.log(np.clip(noise_ratio, low, high)))
+        with np.errstate(divide="ignore"):
+            return np.append(theta, np.clip(np.log(noise_ratio), *self.sloped))
+
+    @property
+    def sloped(self):
+        """Values of x between which a descent has a slope to follow."""
+        return np.log(_SLOPED) + np.log(self._mean_variance)
 
     def theta(self, variables):
         """Return theta of (theta, x)."""
@@ -232,9 +242,19 @@ class ResolventObjective:
 
             d' V_t V^-1 V_u d / s2 - (d' V_t d)(d' V_u d) / (n s2^2) .
 
-        Of two variables a descent sees as much by its first steps.
+        Where a bound holds a variance, the second term is missing, and on a bound of the noise variance
+        the derivative of s2 V by x is g I - V instead of g I.
         """
-        return self(variables, is_first=len(variables) > 2)
+        return self(variables, is_first=True)
+
+    def on_face(self, name):
+        """Return the objective with one variance held at a bound, or with none held, whatever the bounds.
+
+        That is smooth, and nowhere below this objective, unless other bounds would hold.
+        """
+        face = copy(self)
+        face._limits, face._is_face, face.n_calls = self._limits.face(name), True, 0
+        return face
 
     def __call__(self, variables, is_first=False):
         """Return the `Evaluation` at (theta, x)."""
@@ -244,9 +264,9 @@ class ResolventObjective:
         try:
             factor = self._factors.at(theta, g)
             if factor is None:
-                f, f1, b, slope, curvature = self._from_resolvent(theta, g, is_first)
+                (f, f1, b, face), slope, curvature = self._from_resolvent(theta, g, is_first)
             else:
-                f, f1, b, slope = self._from_factor(theta, g, factor)
+                (f, f1, b, face), slope = self._from_factor(theta, g, factor)
         except IndefiniteKernelError:
             return Evaluation.undefined(variables)
         if not np.isfinite(f):
@@ -254,40 +274,46 @@ class ResolventObjective:
         value, slope = self.task.with_prior(theta, f, slope)
         noise_var = b * self._factors.scale**2
         gradient, variances = np.append(slope, f1), (noise_var, finite_ratio(noise_var, g))
+        face = None if self._is_face else face  # a face has no edges
         if factor is None:
-            return Evaluation(value, gradient, variances, curvature=curvature)
-        return Evaluation(value, gradient, variances, factor.rank, _OFF_BY_OF_FACTORS)
+            return Evaluation(value, gradient, variances, curvature=curvature, face=face)
+        return Evaluation(value, gradient, variances, factor.rank, _OFF_BY_OF_FACTORS, face=face)
 
     def _from_resolvent(self, theta, g, is_first):
-        """Return f, its slope by x, the noise variance, the slope by theta, from a Cholesky of K + gI.
+        """Return the profile at g, and the slope by theta, from a Cholesky of K + gI.
 
         Beside these the curvature, if it is the first of several steps.
         """
         rows, values = self._factors.rows, self._kernel.at(theta)
         resolvent = Resolvent.from_gram(values.K.matrix(len(rows)), rows, g)
         *terms, dual = resolvent.evidence_terms(self._factors.Z[:, 0])
-        f, f1, b = self._profile(g, *terms)
-        curvature = self._average_information(theta, resolvent, dual, b / g) if is_first and b else None
+        profile = self._profile(g, *terms)
+        b = profile[2]
+        curvature = self._average_information(theta, resolvent, dual, profile) if is_first and b else None
         G = rows.unweighted_sensitivity(resolvent.sensitivity(dual, g / (b or np.inf)))
         weights = Pairs.of_triangle(G)
         del resolvent, G  # one matrix less in memory where the contraction makes another
-        return f, f1, b, values.contract(weights), curvature
+        return profile, values.contract(weights), curvature
 
     @np.errstate(over="ignore", invalid="ignore")
-    def _average_information(self, theta, resolvent, dual, signal_var):
+    def _average_information(self, theta, resolvent, dual, profile):
         """Return the curvature by (theta, x), see `with_curvature`; None where a kernel has no rule.
 
         None, too, where it is beyond all numbers, because a bound holds the signal variance far too low.
         """
-        data, rows = self.task.data, self._factors.rows
+        data, rows, g = self.task.data, self._factors.rows, resolvent.noise_ratio
+        b, face = profile[2:]
+        signal_var = b / g
         products = derivative_products(self.task.kernel_at(theta), data.X, rows.sqrt_weight[:, 0] * dual)
         if products is None:
             return None
         products *= rows.sqrt_weight
-        changes = np.column_stack([products - rows.Q @ (rows.Q.T @ products), resolvent.noise_ratio * dual])
-        by_variables = dual @ changes / signal_var
+        by_x = g * dual - self._factors.Z[:, 0] if face in ("noise_min", "noise_max") else g * dual
+        changes = np.column_stack([products - rows.Q @ (rows.Q.T @ products), by_x])
         information = changes.T @ resolvent.apply_all(changes) / signal_var
-        information -= np.outer(by_variables, by_variables) / max(rows.n_free, 1)
+        if face is None:
+            by_variables = dual @ changes / signal_var
+            information -= np.outer(by_variables, by_variables) / max(rows.n_free, 1)
         return information if np.isfinite(information).all() else None
 
     def _from_factor(self, theta, g, factor):
@@ -296,9 +322,9 @@ class ResolventObjective:
         with threads_for(len(self.task), factor.rank):
             terms = FactorTerms(factor, self._factors.rows, self._factors.Z)
             *values, B_inv, residual = terms.at(g)
-            f, f1, b = self._profile(g, *values)
-            G = terms.sensitivity(B_inv, residual, np.array([1.0 / (g * (b or np.inf))]))
-            return f, f1, b, contract_factor(kernel, G, self.task.data.X, factor)
+            profile = self._profile(g, *values)
+            G = terms.sensitivity(B_inv, residual, np.array([1.0 / (g * (profile[2] or np.inf))]))
+            return profile, contract_factor(kernel, G, self.task.data.X, factor)
 
     def _profile(self, g, A, A1, H, H1):
         return profile_at_one(self._factors.rows.n_free, A, A1, H, H1, g, self._limits)

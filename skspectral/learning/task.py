@@ -66,6 +66,10 @@ class Task:
         """How many kernel matrices stand behind a solution."""
         return 1
 
+    def drawn(self, n_rows):
+        """Return indices of so many rows, drawn by their content; those of fewer rows are among them."""
+        return np.sort(self.data.shuffled(self.problem().gram)[:n_rows])
+
     def subset(self, keep):
         """Return the task of some of the rows."""
         return replace(self, data=self.data.subset(keep), plan=self.plan.for_rows(len(keep)))

@@ -7,14 +7,13 @@ followed where rows are few (`user_path`), so that learning never ends in a wors
 import numpy as np
 
 from .exploration import is_elsewhere, worth_keeping
+from .scan import scan
 from .user_path import MAX_ROWS, follow_user_path, is_followed
 
 __all__ = ["COARSE_TOLERANCE", "beside", "explored", "with_user_path"]
 
 # Decrease of -2 log density that is not worth another step, while the valley is looked for.
 COARSE_TOLERANCE = 1e-3
-# -2 log density for each row, less that of noise alone, below which one parameter has found its valley.
-_MUCH_EXPLAINED = 1.0
 # -2 log density, less that of noise alone, below which an end is none of the plateaus where all is noise.
 _MORE_THAN_NOISE = 2.0
 # -2 log density of the end of a path, above that of another end, with which a descent may still overtake it,
@@ -22,20 +21,38 @@ _MORE_THAN_NOISE = 2.0
 _NOT_YET_BETTER, _BETTER, _WORTH_HOPS = 0.1, 0.01, 0.1
 
 
-def explored(explorer, theta, by_user_path):
-    """Return the ends that are found from theta, the end of the user's own path among them if that is asked.
+def explored(explorer, theta, is_last):
+    """Return the ends that are found from theta, on all rows with the end of the user's own path among them.
 
-    The valleys of a single parameter are few, and hops see them: its path is followed only where they have
-    led to where the kernel explains little.
+    The valleys of a single parameter are few, and a scan sees them.
     """
     objective = explorer.objective
-    ends = explorer.explore(objective.starts(theta), COARSE_TOLERANCE)
-    is_found = len(theta) == 1 and ends[0].value < -_MUCH_EXPLAINED * len(objective.task)
-    if is_found or not by_user_path:
+    if len(theta) == 1 and objective.task.is_single:
+        starts = _scanned(explorer, theta, is_last)
+        ends = explorer.compare([(start, None) for start in starts], COARSE_TOLERANCE)
+    else:
+        ends = explorer.explore(objective.starts(theta), COARSE_TOLERANCE)
+    if not (is_last and is_followed(objective.task)) or _is_scanned(theta, ends[0]):
         return ends
     found = _with_end_of_path(explorer, ends)
     is_better = found[0].value < ends[0].value - _WORTH_HOPS
     return explorer.hop(found, COARSE_TOLERANCE) if is_better else found
+
+
+def _scanned(explorer, theta, is_last):
+    """Return the points that a scan proposes, and on all rows the user's start."""
+    objective = explorer.objective
+    found = scan(objective.task, theta, (explorer.lower[0], explorer.upper[0]), objective.sloped)
+    objective.n_calls += found.n_spectra
+    if found.points and not is_last:
+        return found.points
+    beside_theta = found.points[0] if found.points else np.append(theta, objective.sloped.mean())
+    return [*found.points, _user_start(objective, beside_theta, theta)]
+
+
+def _is_scanned(theta, best):
+    """Return whether a scan has seen all valleys, and the best of them is more than noise."""
+    return len(theta) == 1 and best.value < -_MORE_THAN_NOISE
 
 
 def with_user_path(explorer, ends, theta):
@@ -45,10 +62,11 @@ def with_user_path(explorer, ends, theta):
     followed, there is a look from that start.
     """
     objective, best = explorer.objective, ends[0]
-    if is_followed(objective.task):
+    if is_followed(objective.task) and not _is_scanned(theta, best):
         return _with_end_of_path(explorer, ends)
     if objective.task.given is not None and len(objective.task) <= MAX_ROWS:
-        return worth_keeping([*ends, explorer.look(_user_start(objective, best.x, theta), best.value)])
+        start = _user_start(objective, best.x, theta)
+        return worth_keeping([*ends, explorer.look(start, best.value, home=best.x)])
     return ends
 
 

@@ -1,0 +1,80 @@
+"""Where the evidence may have its valleys, if a kernel has one parameter: a scan of all of them on few rows.
+
+A spectrum of K shows the evidence at every noise ratio. The least -2 log evidence over the noise ratios is a
+function of theta alone, and a few dozen rows are enough to see about where it has its minima: a spectrum of
+them costs less than a step of a descent on all rows.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..criteria.evidence import profiles_of_stack
+from ..kernels.attached import attach
+from ..linalg.stack import spectra_of_stack
+
+__all__ = ["Scan", "scan"]
+
+# Rows of a scan.
+_ROWS = 64
+# Values of theta on each side of the start, and the steps between them and between log noise ratios.
+_REACH, _STEP, _RATIO_STEP = 4, float(np.log(3.0)), 1.0
+# Minima that are worth a descent, and the -2 log evidence, less that of noise alone, of all but the lowest.
+_MOST, _MORE_THAN_NOISE = 3, 0.1
+
+
+def scan(task, theta, bounds, ratios):
+    """Return where the profile of the evidence has its minima, a `Scan`.
+
+    Parameters
+    ----------
+    task : Task
+        What is learned: one parameter, by the evidence of one output.
+    theta : ndarray of shape (1,)
+        Middle of the scan.
+    bounds : tuple of float
+        Of theta.
+    ratios : tuple of float
+        Smallest and largest log noise ratio.
+    """
+    few = task if len(task) <= _ROWS else task.subset(task.drawn(_ROWS)).of_varying_outputs()
+    if few is None:  # these rows have nothing to learn from
+        return Scan([], 0)
+    x = np.linspace(*ratios, int(np.ceil((ratios[1] - ratios[0]) / _RATIO_STEP)) + 1)
+    thetas, f = _profiles(few, _grid(float(theta[0]), *bounds), x)
+    return Scan([np.append(thetas[k], x[f[k].argmin()]) for k in _places(f.min(axis=1))], len(thetas))
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Result of `scan`: points (theta, log noise ratio), the lowest first, and how many spectra it took."""
+
+    points: list
+    n_spectra: int
+
+
+def _grid(middle, lower, upper):
+    return np.unique(np.clip(middle + _STEP * np.arange(-_REACH, _REACH + 1), lower, upper))
+
+
+def _profiles(task, thetas, x):
+    """Return values of theta at which the kernel is finite, and -2 log evidence there at each x, (k, j)."""
+    rows, kernel = task.data.rows, attach(task.kernel, task.data.X)
+    with np.errstate(over="ignore", invalid="ignore"):  # kernels beyond all numbers are left out
+        pairs = [kernel.at(np.array([theta])).K for theta in thetas]
+        finite = np.array([np.isfinite(K.sum()) for K in pairs])
+    stack = np.array([K.matrix(len(rows)) for K, is_finite in zip(pairs, finite, strict=True) if is_finite])
+    thetas = thetas[finite]
+    if not len(thetas):
+        return thetas, np.zeros((0, len(x)))
+    spectra = spectra_of_stack(stack, rows, rows.standardise(task.data.Y)[0][:, 0])
+    penalty = np.array([task.with_prior(np.array([theta]), 0.0, 0.0)[0] for theta in thetas])
+    return thetas, profiles_of_stack(*spectra, rows.n_free, x) + penalty[:, None]
+
+
+def _places(values):
+    """Return where a sequence has minima that are worth a descent, the lowest first."""
+    padded = np.concatenate([[np.inf], values, [np.inf]])
+    places = np.flatnonzero((values <= padded[:-2]) & (values <= padded[2:]))
+    first, others = np.split(places[np.argsort(values[places], kind="stable")][:_MOST], [1])
+    return [*first, *others[values[others] < -_MORE_THAN_NOISE]]

@@ -1,0 +1,146 @@
+"""Scans of one parameter on few rows, beside dense profiles of the evidence."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
+
+from skspectral import SpectralGPRegressor
+from skspectral.criteria import CRITERIA
+from skspectral.decomposition.data import Data
+from skspectral.learning import scan as scan_module
+from skspectral.learning.scan import scan
+from skspectral.learning.task import Task
+from skspectral.linalg.rows import Rows
+from skspectral.linalg.stack import spectra_of_stack
+
+WIDE, RATIOS = (-20.0, 20.0), (-8.0, 4.0)
+
+
+def waves(n, seed=0, noise=0.1):
+    """A slow and a fast wave: two lengths explain something."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.0, 10.0, (n, 1))
+    return X, np.sin(0.5 * X[:, 0]) + 0.5 * np.sin(9.0 * X[:, 0]) + noise * rng.normal(size=n)
+
+
+def task_of(X, y, kernel=None, weight=None, intercept=False, prior=None):
+    data = Data.with_intercept(X, y[:, None], weight, intercept)
+    return Task(data, RBF(1.0) if kernel is None else kernel, CRITERIA["evidence"], theta_prior=prior)
+
+
+def dense_profile(X, y, theta, x):
+    """-2 log evidence of standardised targets at each x, less that of noise alone."""
+    n, z = len(y), y / np.sqrt((y**2).mean())
+    values = []
+    for g in np.exp(x):
+        V = RBF(np.exp(theta))(X) + g * np.eye(n)
+        values.append(n * np.log(g * (z @ np.linalg.solve(V, z)) / n) + np.linalg.slogdet(V / g)[1])
+    return np.array(values)
+
+
+def test_a_scan_proposes_the_minima_of_the_dense_profile():
+    X, y = waves(60)
+    thetas, x = np.log(3.0) * np.arange(-4, 5), np.linspace(*RATIOS, 13)
+    f = np.array([dense_profile(X, y, theta, x) for theta in thetas])
+    least = f.min(axis=1)
+    low = [k for k in range(9) if least[k] == least[max(0, k - 1) : k + 2].min() and least[k] < -0.1]
+    low.sort(key=lambda k: least[k])
+    assert len(low) > 1  # both waves are seen
+    found = scan(task_of(X, y), np.zeros(1), WIDE, RATIOS)
+    assert found.n_spectra == 9
+    expected = [[thetas[k], x[f[k].argmin()]] for k in low[:3]]
+    assert np.array(found.points) == pytest.approx(np.array(expected))
+
+
+def test_only_minima_that_explain_something_follow_the_first():
+    values = np.array([0.0, 1.0, -5.0, -4.0, -6.0, 0.0, -0.09, 0.0, -3.0])
+    assert scan_module._places(values) == [4, 2, 8]
+    assert scan_module._places(np.array([0.0, 1.0, 0.0])) == [0]
+    assert scan_module._places(np.array([1.0, 0.5, 2.0, -0.05])) == [3]
+    assert scan_module._places(np.array([-0.2, 0.5, -0.3, 0.5, -0.05])) == [2, 0]
+
+
+def test_the_order_of_many_rows_does_not_matter():
+    X, y = waves(150)
+    order = np.random.default_rng(1).permutation(150)
+    found, permuted = (scan(task_of(X[o], y[o]), np.zeros(1), WIDE, RATIOS) for o in (np.arange(150), order))
+    assert np.array(found.points) == pytest.approx(np.array(permuted.points))
+
+
+def test_values_of_theta_stay_inside_of_their_bounds():
+    X, y = waves(30)
+    found = scan(task_of(X, y), np.zeros(1), (-1.0, 0.5), RATIOS)
+    assert found.n_spectra == 3  # both bounds and the start between them
+    assert all(-1.0 <= point[0] <= 0.5 for point in found.points)
+
+
+def test_priors_of_theta_count():
+    X, y = waves(60)
+    (first, *_) = scan(task_of(X, y), np.zeros(1), WIDE, RATIOS).points
+    away = np.log(3.0) * 4
+
+    def prior(theta):
+        return 1e4 * float((theta[0] - away) ** 2), np.zeros(1)
+
+    assert scan(task_of(X, y, prior=prior), np.zeros(1), WIDE, RATIOS).points[0][0] == pytest.approx(away)
+    assert first[0] != pytest.approx(away)
+
+
+def test_rows_without_variation_and_kernels_beyond_all_numbers_propose_nothing():
+    X, y = waves(100)
+    task = task_of(X, y)
+    y[task.drawn(64)] = 2.0
+    found = scan(task_of(X, y, intercept=True), np.zeros(1), WIDE, RATIOS)
+    assert found.n_spectra in (0, 9)  # the draw depends on the targets, too
+    flat = scan(task_of(X[:9], np.zeros(9) + 1e-3 * (np.arange(9) == 0)), np.zeros(1), WIDE, RATIOS)
+    assert all(np.isfinite(point).all() for point in flat.points)
+    with np.errstate(over="ignore"):
+        X = np.full((5, 1), 1e200)
+        none = scan(task_of(X, np.arange(5.0), DotProduct(1.0)), np.zeros(1), WIDE, RATIOS)
+    assert none.points == []
+    assert none.n_spectra == 0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_spectra_of_a_stack_are_those_of_projected_matrices(intercept, weighted):
+    rng = np.random.default_rng(5)
+    X, weight = rng.normal(size=(8, 2)), rng.uniform(0.2, 3.0, 8) if weighted else None
+    rows = Rows.make(8, np.ones((8, 1)) if intercept else None, weight)
+    z = rows.standardise(rng.normal(size=(8, 1)))[0][:, 0]
+    stack = np.array([RBF(length)(X) for length in (0.5, 2.0)])
+    s, energy = spectra_of_stack(stack.copy(), rows, z)
+    root = np.ones(8) if weight is None else np.sqrt(weight)
+    q = root / np.linalg.norm(root)
+    P = np.eye(8) - np.outer(q, q) if intercept else np.eye(8)
+    for K, each, parts in zip(stack, s, energy, strict=True):
+        M = P @ (np.outer(root, root) * K) @ P
+        assert np.sort(each) == pytest.approx(np.maximum(np.linalg.eigvalsh(M), 0.0), abs=1e-12)
+        for g in (0.1, 3.0):  # energies belong to their eigenvalues
+            assert (parts / (each + g)).sum() == pytest.approx(z @ np.linalg.solve(M + g * np.eye(8), z))
+
+
+@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
+def test_a_fast_wave_is_found_from_a_length_that_is_far_too_long():
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-0.5, 0.5, (120, 1))
+    y = np.sin(60.0 * X[:, 0])
+    kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(1.0)
+    gp = SpectralGPRegressor(kernel, fit_intercept=False).fit(X, y)
+    assert gp.kernel_.length_scale < 0.1
+    assert gp.noise_variance_ < 1e-3
+
+
+@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
+def test_a_noise_at_its_bound_is_reached_in_few_steps():
+    """Where the bound begins to hold, the evidence bends at once from nearly flat to steep."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 2))
+    K = Matern(0.3, nu=0.5)(X) + 1e-8 * np.eye(100)
+    y = np.linalg.cholesky(K) @ rng.normal(size=100)
+    kernel = ConstantKernel(1.0) * Matern(1.0, nu=0.5) + WhiteKernel(1.0)
+    gp = SpectralGPRegressor(kernel, fit_intercept=False).fit(X, y)
+    assert gp.tuning_[0].status == "bound"
+    assert gp.n_decompositions_ < 80  # 130 and more without going along the edge
+    value, slope = gp.log_marginal_likelihood(gp.kernel_.theta, eval_gradient=True)
+    assert abs(slope[0]) < 1e-3
