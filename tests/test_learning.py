@@ -39,8 +39,8 @@ from skspectral.learning.objectives import Evaluation, ResolventObjective, Spect
 from skspectral.learning.priors import read_priors
 from skspectral.learning.task import Task
 from skspectral.linalg import resolvent as resolvent_module
-from skspectral.linalg import stack as stack_module
 from skspectral.linalg import spectrum as spectrum_module
+from skspectral.linalg import stack as stack_module
 from skspectral.linalg.spectrum import Spectrum
 
 KERNELS = [

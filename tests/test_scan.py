@@ -142,5 +142,5 @@ def test_a_noise_at_its_bound_is_reached_in_few_steps():
     gp = SpectralGPRegressor(kernel, fit_intercept=False).fit(X, y)
     assert gp.tuning_[0].status == "bound"
     assert gp.n_decompositions_ < 80  # 130 and more without going along the edge
-    value, slope = gp.log_marginal_likelihood(gp.kernel_.theta, eval_gradient=True)
+    _, slope = gp.log_marginal_likelihood(gp.kernel_.theta, eval_gradient=True)
     assert abs(slope[0]) < 1e-3

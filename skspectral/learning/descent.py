@@ -36,7 +36,7 @@ _FLAT, _NOTHING = 0.01, 1e-6
 _DIFFERENCE, _FLATTEST_SEEN = 0.05, 1e-4
 # How far off a curvature may be, relatively, that a step did not show to be off.
 _UNSEEN = 0.15
-# Number of variables up to which a descent that inherits a curvature, or is a mere look, does not ask for one.
+# Variables up to which a descent that inherits a curvature, or is a mere look, does not ask for one.
 _WELL_KNOWN = 2
 # How often a descent may go over to another face, and how many steps it then makes there.
 _MAX_EDGES, _EDGE_STEPS = 3, 20

@@ -6,7 +6,7 @@ __all__ = ["spectra_of_stack"]
 
 
 def spectra_of_stack(K, rows, z):
-    """Return the eigenvalues (k, n) of a stack of kernel matrices, and the energy of a target in each direction.
+    """Return eigenvalues (k, n) of a stack of kernel matrices, and the energy of a target in each direction.
 
     Parameters
     ----------
