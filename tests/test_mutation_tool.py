@@ -1,12 +1,15 @@
 """The tool that mutates: every operator makes valid and different code, and a seed always the same sample."""
 
 import ast
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from mutation.__main__ import final, is_open, packed, unpacked
 from mutation.choice import FileOfTests, batches, names_of_tests
-from mutation.forks import is_in_functions, replace_code
+from mutation.forks import OUT_OF_TIME, is_in_functions, limited, renewed_codes
 from mutation.operators import OPERATORS, Source
 from mutation.report import HARMLESS, read_harmless, summary, why_harmless
 from mutation.sample import Mutant, draw, make_mutant, sites
@@ -124,23 +127,34 @@ def test_functions_are_named_as_python_names_them():
 
 def test_tests_that_call_the_mutated_function_are_run_and_quick_ones_first():
     calls = {"a::one[x]": (0.2, ["m.py f"]), "a::one[y]": (0.1, ["m.py f"]), "a::two": (0.05, ["m.py g"])}
-    a = FileOfTests.from_calls("a", 5.0, calls)
-    b = FileOfTests.from_calls("b", 1.0, {"b::three": (50.0, ["m.py f", "n.py f"])})
+    a = FileOfTests.from_calls(calls)
+    b = FileOfTests.from_calls({"b::three": (50.0, ["m.py f", "n.py f"])})
     quick, more = batches(Mutant("m.py", 1, "f", "sign", "", "", b""), [a, b])
-    assert (quick.paths, quick.chosen, quick.seconds) == (["a"], ["a::one[y]"], 0.1)
-    assert (more.paths, more.chosen, more.seconds) == (["a", "b"], ["a::one[x]", "b::three"], 50.2)
+    assert (list(quick.items()), list(more.items())) == (
+        [("a::one[y]", 0.1)],
+        [("a::one[x]", 0.2), ("b::three", 50.0)],
+    )
     outside, _ = batches(Mutant("m.py", 1, "", "sign", "", "", b""), [a, b])
-    assert outside.chosen == ["a::two", "a::one[y]"]
-    (everything,) = batches(Mutant("m.py", 1, "never_called", "sign", "", "", b""), [a, b])
-    assert (everything.paths, everything.chosen) == (["a", "b"], None)
+    assert list(outside) == ["a::two", "a::one[y]"]
+    for everything, function in ((outside, "never_called"), (quick, "f")):
+        assert batches(Mutant("m.py", 1, function, "sign", "", "", b""), [a, b])[0] == everything
 
 
 def test_tests_that_take_long_are_left_out_after_a_while_but_never_all():
-    calls = {f"a::{k}[x]": (70.0, ["m.py f"]) for k in range(3)}
-    (first, more) = batches(
-        Mutant("m.py", 1, "f", "sign", "", "", b""), [FileOfTests.from_calls("a", 210.0, calls)]
-    )
-    assert (first.chosen, more.chosen) == (["a::0[x]"], ["a::1[x]"])
+    file = FileOfTests.from_calls({f"a::{k}[x]": (70.0, ["m.py f"]) for k in range(5)})
+    mutant = Mutant("m.py", 1, "f", "sign", "", "", b"")
+    assert [list(batch) for batch in batches(mutant, [file])] == [["a::0[x]"], ["a::1[x]"]]
+    assert [list(batch) for batch in batches(mutant, [file], 140.0)] == [["a::0[x]"], ["a::1[x]", "a::2[x]"]]
+
+
+def test_what_computes_or_waits_for_too_long_is_ended():
+    for work in ("while True: pass", "import time; time.sleep(100)"):
+        script = f"from mutation import forks; forks._BUSY = 4.0\nwith forks.limited(0.2):\n exec('{work}')"
+        done = subprocess.run([sys.executable, "-c", script], cwd=ROOT / "tests", timeout=60)
+        assert -done.returncode in OUT_OF_TIME
+    with limited(100.0):
+        pass
+    assert signal.getitimer(signal.ITIMER_PROF) == signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 MODULE = """
@@ -182,7 +196,8 @@ def test_functions_that_others_hold_get_the_mutated_code(tmp_path, old, new, got
     exec(compile(MODULE, path, "exec"), module)
     double, add_one = module["Some"]().double, module["add_one"]
     assert (double(5), add_one(5)) == (10, 6)
-    replace_code(path, MODULE, MODULE.replace(old, new))
+    for function, code in renewed_codes(path, MODULE, MODULE.replace(old, new)):
+        function.__code__ = code
     assert (double(5), add_one(5)) == got
 
 

@@ -15,9 +15,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
+from .calls import CALLS
 from .choice import names_of_tests, path_of
-from .forks import ADDRESS, is_in_functions, listen
-from .plugin import CALLS, CHOSEN
+from .forks import ADDRESS, OUT_OF_TIME, is_in_functions, listen
+from .plugin import CHOSEN
 
 __all__ = ["Run", "Workshop", "in_workshops"]
 
@@ -74,64 +75,63 @@ class Workshop:
         if done.returncode or self.tree not in imported.parents:
             raise SystemExit(f"Tests in {self.tree} would import {imported}. {done.stderr}")
 
-    def run(self, paths, limit=None, **environment):
-        """Run test files in the given order, until the first failure or for `limit` seconds."""
-        options = ["-p", "tests.mutation.plugin", "-n", "0", "-x", "-vv", "--tb=no", "-rfE"]
-        started = time.monotonic()
-        code, output = self._execute([sys.executable, "-c", _PYTEST, *options, *paths], environment, limit)
-        if code == _WRONG_USAGE:
-            raise RuntimeError(f"pytest cannot run {paths}:\n{output[-2000:]}")
-        ended = {_PASSED: "passed", _NO_TESTS: "passed", None: "timed out"}.get(code, "failed")
-        return Run(ended, last_test(output) if ended != "passed" else "", time.monotonic() - started)
-
     def run_unmutated(self, path):
-        """Run a test file; return the run and what the plugin noted of calls."""
-        run = self.run([path], MUTATION_CALLS="1")
+        """Run a test file; return the run and what was noted of calls."""
+        run = self._forking.run(path, None, None)
         return run, json.loads((self.tree / CALLS).read_text()) if run.ended == "passed" else {}
 
-    def run_mutant(self, mutant, batch, limit):
-        """Run a batch of tests on a mutant."""
+    def run_mutant(self, mutant, limits):
+        """Run tests on a mutant, given by their names with the seconds of computing that each may take."""
         original = (self.tree / mutant.path).read_bytes()
-        if batch.chosen is None or not is_in_functions(original, mutant.data, mutant.path):
-            return self._run_from_file(mutant, batch, limit)
+        if not is_in_functions(original, mutant.data, mutant.path):
+            return self._run_from_file(mutant, limits)
+        return self._forking.run(mutant.path, mutant.data, limits)
+
+    @property
+    def _forking(self):
         if self.collected is None:
             self.collected = Collected(self)
-        return self.collected.run(mutant, batch.chosen, limit)
+        return self.collected
 
-    def _run_from_file(self, mutant, batch, limit):
+    def _run_from_file(self, mutant, limits):
         """Run tests in a process of their own, and put the module back."""
-        environment = {"PYTHONDONTWRITEBYTECODE": "1"}
-        if batch.chosen is not None:
-            (self.tree / CHOSEN).write_text(json.dumps(batch.chosen))
-            environment["MUTATION_CHOSEN"] = "1"
+        (self.tree / CHOSEN).write_text(json.dumps(limits))
         module = self.tree / mutant.path
         original, times = module.read_bytes(), module.stat()
         module.write_bytes(mutant.data)
         try:
             # what is compiled is the original, which Python tells from the mutant by its time and size
-            return self.run(batch.paths, limit, **environment)
+            return self._run_process(sorted({_place(test) for test in limits}))
         finally:
             with contextlib.suppress(FileNotFoundError):  # where the workshop was closed meanwhile
                 module.write_bytes(original)
                 os.utime(module, ns=(times.st_atime_ns, times.st_mtime_ns))
 
-    def _execute(self, command, environment, limit):
-        """Return exit code, None after the limit, and output; a session of its own can be stopped whole."""
+    def _run_process(self, paths):
+        """Run the chosen tests among those of some files, until the first failure."""
+        options = ["-p", "tests.mutation.plugin", "-n", "0", "-x", "-vv", "--tb=no", "-rfE"]
+        started = time.monotonic()
+        code, output = self._execute([sys.executable, "-c", _PYTEST, *options, *paths])
+        if code == _WRONG_USAGE:
+            raise RuntimeError(f"pytest cannot run {paths}:\n{output[-2000:]}")
+        ended = {_PASSED: "passed", _NO_TESTS: "passed"} | {-number: "timed out" for number in OUT_OF_TIME}
+        ended = ended.get(code, "failed")
+        return Run(ended, last_test(output) if ended != "passed" else "", time.monotonic() - started)
+
+    def _execute(self, command):
+        """Return exit code and output; a session of its own can be stopped whole."""
         output = self.tree / "output.txt"
         with output.open("w") as out:
             self.process = subprocess.Popen(
                 command,
                 cwd=self.tree,
-                env=self.environment | environment,
+                env=self.environment | {"PYTHONDONTWRITEBYTECODE": "1", "MUTATION_CHOSEN": "1"},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-            try:
-                code = self.process.wait(limit)
-            except subprocess.TimeoutExpired:
-                code = None
+            code = self.process.wait()
         self._stop()
         return code, output.read_text(errors="replace")
 
@@ -163,10 +163,10 @@ class Collected:
             )
             self.connection = listener.accept()
 
-    def run(self, mutant, chosen, limit):
-        """Run tests on a mutant."""
+    def run(self, path, data, limits):
+        """Run tests on a mutated module, or, where data is None, those of a path as they are."""
         started = time.monotonic()
-        self.connection.send((mutant.path, mutant.data, chosen, limit))
+        self.connection.send((path, data, limits))
         ended, test = self.connection.recv()
         return Run(ended, test if ended != "passed" else "", time.monotonic() - started)
 
@@ -177,6 +177,11 @@ class Collected:
         self.connection.close()
         self.process.kill()
         self.process.wait()
+
+
+def _place(test):
+    """Return the file of a test."""
+    return test.partition("::")[0]
 
 
 def last_test(output):

@@ -1,0 +1,50 @@
+"""What a run without mutation shows: how long tests take, and which functions of the package they call."""
+
+import json
+import os
+import sys
+import threading
+import time
+
+import pytest
+
+__all__ = ["CALLS", "Calls"]
+
+CALLS = "calls.json"
+
+
+class Calls:
+    """Plugin of pytest: each test's seconds of computing, which do not depend on what else the machine does,
+    and the functions of the package that it calls, as (file, qualified name).
+    """
+
+    def __init__(self, root):
+        self.root, self.tests = root, {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item):
+        """Note the code that runs during a test, its fixtures included."""
+        codes = set()
+
+        def note(frame, event, _):
+            if event == "call":
+                codes.add(frame.f_code)
+
+        started = time.process_time()
+        threading.setprofile(note)
+        sys.setprofile(note)
+        try:
+            return (yield)
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+            self.tests[item.nodeid] = (round(time.process_time() - started, 3), self._names(codes))
+
+    def write(self):
+        """Write what was noted."""
+        (self.root / CALLS).write_text(json.dumps(self.tests))
+
+    def _names(self, codes):
+        package = f"{self.root / 'skspectral'}{os.sep}"
+        ours = {code for code in codes if code.co_filename.startswith(package)}
+        return sorted({f"{os.path.relpath(code.co_filename, self.root)} {code.co_qualname}" for code in ours})
