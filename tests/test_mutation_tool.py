@@ -12,7 +12,7 @@ from mutation.choice import FileOfTests, batches, names_of_tests
 from mutation.forks import OUT_OF_TIME, is_in_functions, limited, renewed_codes
 from mutation.operators import OPERATORS, Source
 from mutation.report import HARMLESS, read_harmless, summary, why_harmless
-from mutation.sample import Mutant, draw, make_mutant, sites
+from mutation.sample import Mutant, draw, every, make_mutant, sites
 from mutation.workshop import last_test
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -116,6 +116,13 @@ def test_a_seed_always_draws_the_same_sample(source):
     assert first != other
     assert len({mutant.key for mutant in first}) == len(first) == 12
     assert len(draw([source], 10_000, 0)) <= len(sites(source))
+
+
+def test_all_mutants_of_some_functions_are_made(source, mutants):
+    inside = [mutant for mutant in mutants if mutant.function == "f"]
+    assert {mutant.key for mutant in every([source], "^f$")} == {mutant.key for mutant in inside}
+    assert len(inside) < len({mutant.key for mutant in mutants}) == len(every([source], ""))
+    assert every([source], "g") == []
 
 
 def test_functions_are_named_as_python_names_them():

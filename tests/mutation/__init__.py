@@ -6,6 +6,10 @@ the mutated function until the first failure, and what survives against two minu
 
     python -m tests.mutation --number 300 --seed 0 --jobs 2 --log ../mutants.jsonl --report ../mutants.md
 
+All mutants of one function against the tests of one file, in seconds, while these are written:
+
+    python -m tests.mutation --paths skspectral/linalg/rows.py --functions scale --tests parts_of_linalg
+
 With the same --log a run that was stopped goes on where it was; with --again survivors are judged once more,
 against tests written since. Tests marked as slow are left out unless --slow is given. Survivors that cannot
 change a result are listed, with the reason, in `tests/mutants_that_change_nothing.md`. Only the standard

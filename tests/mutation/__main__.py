@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .choice import FileOfTests, batches, names_of_tests, path_of, state_of
 from .report import HARMLESS, Log, line, read_harmless, summary, why_harmless, write_report
-from .sample import draw, read_sources
+from .sample import draw, every, read_sources
 from .workshop import in_workshops
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +24,11 @@ def main(arguments=None):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # the usual way out, which cleans up
     if not options.slow:
         os.environ["PYTEST_ADDOPTS"] = "-m 'not slow'"
-    mutants = draw(read_sources(ROOT, options.paths), options.number, options.seed)
+    sources = read_sources(ROOT, options.paths)
+    if options.functions is None:
+        mutants = draw(sources, options.number, options.seed)
+    else:
+        mutants = every(sources, options.functions)
     if options.list:
         print(*(line(mutant.record) for mutant in mutants), sep="\n")
         return
@@ -44,6 +48,10 @@ def parse(arguments):
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--jobs", type=int, default=1, help="mutants that are judged side by side")
     parser.add_argument("--paths", nargs="+", default=rooms, help="folders or files, relative to the project")
+    parser.add_argument(
+        "--functions", help="in place of a sample all mutants of functions, by regular expression"
+    )
+    parser.add_argument("--tests", nargs="+", help="names of test files, without test_ and .py; else all")
     parser.add_argument("--log", type=Path, help="json lines, read and added to; keep it out of the project")
     parser.add_argument("--report", type=Path, help="where the report goes: .md or .json")
     parser.add_argument("--again", action="store_true", help="judge survivors of the log once more")
@@ -72,7 +80,8 @@ def judge_open(mutants, reasons, options, log):
     if not waiting:
         return
     judge = Judge(run_unmutated(options, log), reasons, options.patience, options.seconds)
-    for number, entry in enumerate(in_workshops(ROOT, options.jobs, judge, waiting), 1):
+    names = options.tests or names_of_tests(ROOT)
+    for number, entry in enumerate(in_workshops(ROOT, options.jobs, names, judge, waiting), 1):
         log.add(entry)
         by = f"{entry['by']}, " if entry["by"] else ""
         print(f"{number:4d} {entry['verdict']:10s} {line(entry)}  [{by}{entry['seconds']} s]", flush=True)
@@ -88,7 +97,8 @@ def is_open(entry, reason, again):
 def run_unmutated(options, log):
     """Return the `FileOfTests` of the numerical tests; refuse tests that fail without a mutation."""
     also = " slow" if options.slow else ""
-    keys = {name: f"{name} {state_of(ROOT, name)}{also}" for name in names_of_tests(ROOT)}
+    names = options.tests or names_of_tests(ROOT)
+    keys = {name: f"{name} {state_of(ROOT, name)}{also}" for name in names}
 
     def measure(workshop, name):
         run, calls = workshop.run_unmutated(path_of(name))
@@ -98,7 +108,7 @@ def run_unmutated(options, log):
 
     unknown = [name for name, key in keys.items() if key not in log.entries]
     print(f"{len(unknown)} test files to be run without mutation", flush=True)
-    for entry in in_workshops(ROOT, options.jobs, measure, unknown) if unknown else ():
+    for entry in in_workshops(ROOT, options.jobs, names, measure, unknown) if unknown else ():
         log.add(entry)
     return [FileOfTests.from_calls(unpacked(log.entries[key])) for key in keys.values()]
 

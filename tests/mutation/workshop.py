@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .calls import CALLS
-from .choice import names_of_tests, path_of
+from .choice import path_of
 from .forks import ADDRESS, OUT_OF_TIME, is_in_functions, listen
 from .plugin import CHOSEN
 
@@ -47,12 +47,9 @@ class Run:
 class Workshop:
     """A copy of the tree in which one module at a time is replaced: in a fork, or in the file."""
 
-    def __init__(self, root):
-        self.tree, self.process, self.collected = (
-            Path(tempfile.mkdtemp(prefix="mutants-")).resolve(),
-            None,
-            None,
-        )
+    def __init__(self, root, names):
+        self.tree = Path(tempfile.mkdtemp(prefix="mutants-")).resolve()
+        self.paths, self.process, self.collected = [path_of(name) for name in names], None, None
         for name in _COPIED:
             if (root / name).is_dir():
                 shutil.copytree(root / name, self.tree / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -149,11 +146,10 @@ class Collected:
 
     def __init__(self, workshop):
         address = str(workshop.tree / "address")
-        paths = [path_of(name) for name in names_of_tests(workshop.tree)]
         options = ["-p", "tests.mutation.plugin", "-n", "0", "-s", "-q", "--tb=no"]
         with listen(address) as listener, (workshop.tree / "forks.txt").open("w") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "pytest", *options, *paths],
+                [sys.executable, "-m", "pytest", *options, *workshop.paths],
                 cwd=workshop.tree,
                 env=workshop.environment | {ADDRESS: address},
                 stdin=subprocess.DEVNULL,
@@ -191,9 +187,12 @@ def last_test(output):
     return (failed[:1] or started[-1:] or ["no test was reached"])[0].strip()
 
 
-def in_workshops(root, jobs, task, items):
-    """Yield task(workshop, item) of every item as it is done, in as many workshops as jobs."""
-    workshops, free = [Workshop(root) for _ in range(jobs)], queue.SimpleQueue()
+def in_workshops(root, jobs, names, task, items):
+    """Yield task(workshop, item) of every item as it is done, in as many workshops as jobs.
+
+    In each the test files of some names are collected.
+    """
+    workshops, free = [Workshop(root, names) for _ in range(jobs)], queue.SimpleQueue()
     for workshop in workshops:
         free.put(workshop)
 
