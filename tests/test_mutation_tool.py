@@ -136,22 +136,25 @@ def test_tests_that_call_the_mutated_function_are_run_and_quick_ones_first():
     calls = {"a::one[x]": (0.2, ["m.py f"]), "a::one[y]": (0.1, ["m.py f"]), "a::two": (0.05, ["m.py g"])}
     a = FileOfTests.from_calls(calls)
     b = FileOfTests.from_calls({"b::three": (50.0, ["m.py f", "n.py f"])})
-    quick, more = batches(Mutant("m.py", 1, "f", "sign", "", "", b""), [a, b])
+    quick, more = batches(Mutant("m.py", 1, "f", "sign", "", "", b""), [a, b], 20.0, 120.0)
     assert (list(quick.items()), list(more.items())) == (
         [("a::one[y]", 0.1)],
         [("a::one[x]", 0.2), ("b::three", 50.0)],
     )
-    outside, _ = batches(Mutant("m.py", 1, "", "sign", "", "", b""), [a, b])
+    outside, _ = batches(Mutant("m.py", 1, "", "sign", "", "", b""), [a, b], 20.0, 120.0)
     assert list(outside) == ["a::two", "a::one[y]"]
     for everything, function in ((outside, "never_called"), (quick, "f")):
-        assert batches(Mutant("m.py", 1, function, "sign", "", "", b""), [a, b])[0] == everything
+        assert batches(Mutant("m.py", 1, function, "sign", "", "", b""), [a, b], 20.0, 120.0)[0] == everything
 
 
 def test_tests_that_take_long_are_left_out_after_a_while_but_never_all():
     file = FileOfTests.from_calls({f"a::{k}[x]": (70.0, ["m.py f"]) for k in range(5)})
     mutant = Mutant("m.py", 1, "f", "sign", "", "", b"")
-    assert [list(batch) for batch in batches(mutant, [file])] == [["a::0[x]"], ["a::1[x]"]]
-    assert [list(batch) for batch in batches(mutant, [file], 140.0)] == [["a::0[x]"], ["a::1[x]", "a::2[x]"]]
+    assert [list(batch) for batch in batches(mutant, [file], 20.0, 120.0)] == [["a::0[x]"], ["a::1[x]"]]
+    assert [list(batch) for batch in batches(mutant, [file], 80.0, 140.0)] == [
+        ["a::0[x]"],
+        ["a::1[x]", "a::2[x]"],
+    ]
 
 
 def test_what_computes_or_waits_for_too_long_is_ended():

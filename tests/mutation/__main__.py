@@ -57,6 +57,9 @@ def parse(arguments):
     parser.add_argument("--again", action="store_true", help="judge survivors of the log once more")
     parser.add_argument("--patience", type=float, default=5.0, help="time limit over a test's usual time")
     parser.add_argument(
+        "--quick", type=float, default=20.0, help="usual time of the tests that all mutants get"
+    )
+    parser.add_argument(
         "--seconds",
         type=float,
         default=120.0,
@@ -79,7 +82,7 @@ def judge_open(mutants, reasons, options, log):
     print(f"{len(mutants)} mutants, {len(waiting)} of them to be judged", flush=True)
     if not waiting:
         return
-    judge = Judge(run_unmutated(options, log), reasons, options.patience, options.seconds)
+    judge = Judge(run_unmutated(options, log), reasons, options.patience, (options.quick, options.seconds))
     names = options.tests or names_of_tests(ROOT)
     for number, entry in enumerate(in_workshops(ROOT, options.jobs, names, judge, waiting), 1):
         log.add(entry)
@@ -95,15 +98,15 @@ def is_open(entry, reason, again):
 
 
 def run_unmutated(options, log):
-    """Return the `FileOfTests` of the numerical tests; refuse tests that fail without a mutation."""
+    """Return the `FileOfTests` of the numerical tests, and tell which are left out as they fail anyway."""
     also = " slow" if options.slow else ""
     names = options.tests or names_of_tests(ROOT)
     keys = {name: f"{name} {state_of(ROOT, name)}{also}" for name in names}
 
     def measure(workshop, name):
-        run, calls = workshop.run_unmutated(path_of(name))
-        if run.ended != "passed":
-            raise SystemExit(f"{run.test} fails without a mutation. Mend it first.")
+        run, calls, failed = workshop.run_unmutated(path_of(name))
+        for test in failed:
+            print(f"{test} fails without a mutation, and is left out. Mend it.", flush=True)
         return {"key": keys[name], "verdict": "unmutated", "seconds": round(run.seconds, 1)} | packed(calls)
 
     unknown = [name for name, key in keys.items() if key not in log.entries]
@@ -141,20 +144,20 @@ class Judge:
         Key of a mutant -> why it is known to change nothing, or None.
     patience : float
         Time limit of a test over its usual time.
-    seconds : float
-        Usual time of the tests that come after the quick ones.
+    seconds : tuple of float
+        Usual time of the quick tests, and of those that come after them.
     """
 
     files: list
     reasons: dict
     patience: float
-    seconds: float
+    seconds: tuple
 
     def __call__(self, workshop, mutant):
         """Return the record of a mutant with its verdict: killed, timed out, survived or equivalent."""
         harmless = self.reasons[mutant.key] is not None
         spent = 0.0
-        for batch in batches(mutant, self.files, self.seconds)[: 1 if harmless else None]:
+        for batch in batches(mutant, self.files, *self.seconds)[: 1 if harmless else None]:
             limits = {test: _ALLOWANCE + self.patience * usual for test, usual in batch.items()}
             run = workshop.run_mutant(mutant, limits)
             spent += run.seconds

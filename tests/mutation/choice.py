@@ -18,9 +18,6 @@ _NOT_NUMERICAL |= {
     "sklearn_own_tests",
     "threads",
 }
-# Usual time of the tests that are tried first, of each test function the quickest case, and of those after.
-_QUICK_SECONDS = 20.0
-_SECONDS = 120.0
 
 
 def names_of_tests(root):
@@ -67,9 +64,9 @@ class FileOfTests:
         return cls({test: own for test, (own, _) in calls.items()}, callers)
 
 
-def batches(mutant, files, seconds=_SECONDS):
+def batches(mutant, files, quick, seconds):
     """Return two dicts, test -> its usual seconds: the quickest case of each that calls the mutated function,
-    then more cases and slower tests, which take `seconds` together.
+    which take `quick` seconds together, then more cases and slower tests, which take `seconds`.
 
     What stands outside of functions is looked for in the tests that call any function of the module. Where
     no test calls it, all are run, the quickest first: a process that a test started may have.
@@ -78,7 +75,7 @@ def batches(mutant, files, seconds=_SECONDS):
     calling = {test: file.tests[test] for file in files for test in file.callers.get(key, ())}
     calling = calling or {test: own for file in files for test, own in file.tests.items()}
     cases = sorted(calling.items(), key=lambda case: (case[1], case[0]))
-    first = _within(_QUICK_SECONDS, _quickest(cases))
+    first = _within(quick, _quickest(cases))
     rest = [case for case in cases if case[0] not in first]
     return [first, _within(seconds, rest)] if rest else [first]
 

@@ -73,9 +73,9 @@ class Workshop:
             raise SystemExit(f"Tests in {self.tree} would import {imported}. {done.stderr}")
 
     def run_unmutated(self, path):
-        """Run a test file; return the run and what was noted of calls."""
+        """Run a test file; return the run, what was noted of calls, and the names of tests that fail."""
         run = self._forking.run(path, None, None)
-        return run, json.loads((self.tree / CALLS).read_text()) if run.ended == "passed" else {}
+        return run, *json.loads((self.tree / CALLS).read_text())
 
     def run_mutant(self, mutant, limits):
         """Run tests on a mutant, given by their names with the seconds of computing that each may take."""
