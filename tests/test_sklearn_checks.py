@@ -149,6 +149,7 @@ pytestmark = [
         "KernelBoundWarning",
         "DegenerateCriterionWarning",
         "LowRankWarning",
+        "RankDeficientBasisWarning",
         "UndeterminedVarianceWarning",
     )
 ]

@@ -1,0 +1,284 @@
+"""Small parts of correlated outputs beside naive definitions: pairs of covariances and what leads to them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from problems import close
+
+from skspectral.inference import correlated, entries
+from skspectral.inference.correlated import negligible, smallest_ratio
+from skspectral.inference.covariances import _Counted
+from skspectral.linalg.covariance_pair import CovariancePair, Units, _factor
+from skspectral.linalg.output_basis import (
+    OutputBasis,
+    conditional,
+    positive_inverse,
+    positive_solve,
+    row_space,
+    triangle,
+)
+from skspectral.linalg.rotated import Rotated
+from skspectral.linalg.rows import RowCounts
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def pair_of(k=3, seed=0):
+    """Return a pair of covariances of k outputs whose parts sum to 1."""
+    back = random(k, k, seed=seed)
+    signal = np.linspace(0.2, 0.9, k)
+    return CovariancePair(back, np.linalg.inv(back), signal, 1.0 - signal)
+
+
+def assert_is_sound(pair):
+    assert close(pair.forth @ pair.back, np.eye(len(pair)), 1e-10)
+    assert close(pair.signal + pair.noise, np.ones(len(pair)), 1e-12)
+
+
+# -- pairs of covariances
+
+
+def test_a_basis_becomes_a_pair_and_comes_back():
+    back, units = random(3, 3), Units(0.1, 2.5)
+    basis = OutputBasis(back, np.linalg.inv(back), np.array([0.5, 2.0, 9.0]))
+    pair = CovariancePair.of_basis(basis, units)
+    assert_is_sound(pair)
+    G, E = pair.covariances
+    assert close(G / units.size, basis.signal_covariance, 1e-12)
+    assert close(E + 0.1 * G / units.size, basis.noise_covariance, 1e-12)
+    again = pair.basis(units)
+    assert close(again.forth @ again.back, np.eye(3), 1e-10)
+    assert close(again.signal_covariance, basis.signal_covariance, 1e-12)
+    assert close(again.noise_covariance, basis.noise_covariance, 1e-12)
+    assert pair.log_det == pytest.approx(np.linalg.slogdet(G + E)[1])
+    assert basis.log_det_noise == pytest.approx(np.linalg.slogdet(basis.noise_covariance)[1])
+    least = CovariancePair.of_basis(OutputBasis(back, np.linalg.inv(back), np.full(3, 11.0)), units)
+    np.testing.assert_array_equal(least.noise, np.zeros(3))  # noise below the ridge is the ridge
+
+
+def test_eigenvalues_in_units():
+    assert Units(0.5, 4.0).eigenvalues(np.array([0.0, 7.5])) == pytest.approx([0.125, 2.0])
+
+
+def test_factors_move_a_pair():
+    pair, T, S = pair_of(), 0.3 * random(3, 3, seed=1), 0.2 * random(3, 3, seed=2)
+    moved = pair.moved(T, S)
+    assert_is_sound(moved)
+    for part, step, V in zip(pair.parts, (T, S), moved.covariances, strict=True):
+        factor = pair.back @ (np.diag(np.sqrt(part)) + step)
+        assert close(V, factor @ factor.T, 1e-10)
+
+
+def test_a_pair_is_shifted_and_kept_above_a_least_variance():
+    pair = pair_of()
+    G, E = (A + A.T for A in (0.05 * random(3, 3, seed=1), 0.03 * random(3, 3, seed=2)))
+    shifted = pair.shifted(G, E, (1e-6, 1e-6))
+    assert_is_sound(shifted)
+    for part, change, V in zip(pair.parts, (G, E), shifted.covariances, strict=True):
+        assert close(V, pair.back @ (np.diag(part) + change) @ pair.back.T, 1e-10)
+    size, Q = np.array([-1.0, 0.2, 3.0]), np.linalg.qr(random(3, 3))[0]
+    L = _factor((Q * size) @ Q.T, 0.5)
+    assert close(L @ L.T, (Q * [0.5, 0.5, 3.0]) @ Q.T, 1e-12)
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_what_was_missing_is_given(part):
+    back, parts = random(3, 3), [np.array([0.0, 1.0, 0.0]), np.array([1.0, 0.4, 1.0])]
+    pair = CovariancePair(back, np.linalg.inv(back), *(parts if part == 0 else parts[::-1]))
+    Q, members = np.linalg.qr(random(2, 2))[0], np.array([0, 2])
+    given = pair.given(part, members, Q, np.array([0.7, 0.1]))
+    assert_is_sound(given)
+    directions = back[:, members] @ Q
+    expected = list(pair.covariances)
+    expected[part] = expected[part] + (directions * [0.7, 0.1]) @ directions.T
+    for V, W in zip(given.covariances, expected, strict=True):
+        assert close(V, W, 1e-12)
+    np.testing.assert_array_equal(pair.back, back)
+
+
+def test_outputs_that_are_combinations():
+    pair, D = pair_of(2), random(4, 2, seed=5)
+    basis = OutputBasis(pair.back, pair.forth, np.array([2.0, 0.5]))
+    whole, of_basis = pair.within(D, np.linalg.pinv(D)), basis.within(D, np.linalg.pinv(D))
+    for each in (whole, of_basis):
+        assert close(each.forth @ each.back, np.eye(2), 1e-10)
+    for V, own in zip(whole.covariances, pair.covariances, strict=True):
+        assert close(V, D @ own @ D.T, 1e-12)
+    assert close(of_basis.signal_covariance, D @ basis.signal_covariance @ D.T, 1e-12)
+    assert close(of_basis.noise_covariance, D @ basis.noise_covariance @ D.T, 1e-12)
+
+
+# -- small matrices between outputs
+
+
+@pytest.mark.parametrize("n", [2, 3, 7])
+def test_a_triangle_has_the_inner_products(n):
+    Z = random(n, 3)
+    R = triangle(Z)
+    assert R.shape == (3, 3)
+    assert close(R.T @ R, Z.T @ Z, 1e-12)
+
+
+@pytest.mark.parametrize(("share", "k"), [(1e-10, 3), (1e-12, 2)])
+def test_directions_that_rows_span(share, k):
+    Q = np.linalg.qr(random(3, 3))[0]
+    Z = np.linalg.qr(random(8, 3))[0] * [5.0, 2.0, 5.0 * share] @ Q.T
+    B = row_space(Z)
+    assert B.shape == (3, k)
+    assert close(B.T @ B, np.eye(k), 1e-12)
+    assert close(Z @ B @ B.T, Z, 1e-10)
+    if k == 3:
+        np.testing.assert_array_equal(B, np.eye(3))
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+def test_positive_systems_are_solved_and_others_are_not(size):
+    A, rhs = random(3, 3), random(3, 2, seed=1)
+    units = np.array([1e-6, 1.0, 1e5])
+    H = size * (A @ A.T) * np.outer(units, units)
+    inverse = np.linalg.inv(H / np.outer(units, units)) / np.outer(units, units)
+    assert close(positive_solve(H, rhs) * units[:, None], inverse @ rhs * units[:, None], 1e-10)
+    assert close(positive_solve(H, rhs[:, 0]) * units, inverse @ rhs[:, 0] * units, 1e-10)
+    assert close(positive_inverse(H), inverse, 1e-10)
+    for bad in (H - 2.0 * np.diag(np.diag(H)), np.diag([1.0, 0.0, 1.0]), np.diag([1.0, -1.0, 1.0])):
+        assert positive_solve(size * bad, rhs) is None
+    assert positive_solve(size * np.array([[1.0, 2.0], [2.0, 1.0]]), rhs[:2]) is None
+    assert positive_solve(size * np.eye(3), np.full(3, np.inf)) is None
+
+
+@pytest.mark.parametrize("latent", [True, False])
+def test_outputs_given_some_of_them_row_by_row(latent):
+    n, m = 5, 3
+    signal = np.stack([A @ A.T for A in random(n, m, m)])
+    total = signal + np.diag([0.1, 0.2, 0.3])
+    wanted, mean = signal if latent else total, random(n, m, seed=1)
+    observed = random(n, m, seed=2)
+    known = np.array([[1, 1, 1], [0, 1, 0], [0, 0, 0], [1, 0, 1], [0, 0, 1]], dtype=bool)
+    observed[~known] = np.nan
+    before = mean.copy()
+    found, std = conditional(mean, total, wanted, observed)
+    np.testing.assert_array_equal(mean, before)
+    for i, o in enumerate(known):
+        gain = wanted[i][:, o] @ np.linalg.inv(total[i][np.ix_(o, o)]) if o.any() else np.zeros((m, 0))
+        assert found[i] == pytest.approx(mean[i] + gain @ (observed[i, o] - mean[i, o]))
+        variance = np.diag(wanted[i] - gain @ wanted[i][o])
+        assert std[i] == pytest.approx(np.sqrt(np.maximum(variance, 0.0)), abs=1e-6)
+
+
+def test_outputs_that_say_the_same_count_once():
+    total = np.ones((1, 2, 2))
+    mean, std = conditional(np.zeros((1, 2)), total, total, np.array([[3.0, 3.0]]))
+    assert mean == pytest.approx(np.full((1, 2), 3.0))
+    assert std == pytest.approx(np.zeros((1, 2)), abs=1e-7)
+
+
+# -- where the search for covariances begins, and what it leaves out
+
+
+@pytest.mark.parametrize(
+    ("resolved", "ratios", "expected"),
+    [
+        (1e-12, [[0.3, 0.1], [0.2]], 4e-6),  # a millionth of the mean variance 4
+        (1e-12, [[0.3, 1e-7], [0.2]], 1e-7),  # an output alone has less noise
+        (1e-12, [[0.3], [0.2, 1e-8]], 1e-8),
+        (1e-5, [[0.3, 1e-7]], 1e-5),  # rounding resolves no less
+    ],
+)
+def test_the_smallest_ratio_of_a_combination(resolved, ratios, expected):
+    alone = [SimpleNamespace(noise_ratio=np.array(of_outputs)) for of_outputs in ratios]
+    assert smallest_ratio(resolved, 4.0, *alone) == pytest.approx(expected)
+
+
+def test_signal_and_noise_that_make_no_difference():
+    assert negligible(0.01, 5.0) == pytest.approx((2e-7, 1e-8))
+
+
+def test_evaluations_of_covariances_are_counted():
+    counted = _Counted(SimpleNamespace(at=lambda pair: 2 * pair))
+    assert [counted.at(k) for k in range(5)] == [0, 2, 4, 6, 8]
+    assert counted.n_evaluations == 5
+
+
+def alone_of(noise_ratio, noise_var, scale):
+    """Return what `tune` says of outputs alone, as far as a start needs it."""
+    rotated = SimpleNamespace(scale=np.array(scale))
+    return SimpleNamespace(rotated=rotated, noise_ratio=np.array(noise_ratio), noise_var=np.array(noise_var))
+
+
+def test_the_search_begins_at_the_variances_of_outputs_alone():
+    alone = alone_of([0.5, 1e-9, np.inf], [2.0, 1e-9, 3.0], [2.0, 1.0, 3.0])
+    basis = correlated._start(alone, np.eye(3), 1e-3)
+    noise = np.array([0.5, 1e-9, 1.0 / 3.0])
+    assert np.diag(basis.noise_covariance) == pytest.approx(noise)
+    assert np.diag(basis.signal_covariance) == pytest.approx(noise * [2.0, 1e3, 0.0])
+    B = np.linalg.qr(random(3, 2))[0]
+    basis = correlated._start(alone, B, 1e-3)
+    assert np.diag(basis.noise_covariance) == pytest.approx((B**2).T @ noise)
+    assert np.diag(basis.signal_covariance) == pytest.approx((B**2).T @ (noise * [2.0, 1e3, 0.0]))
+    without = correlated._start(alone_of([1.0], [0.0], [1.0]), np.eye(1), 1e-3)
+    assert np.diag(without.noise_covariance) == pytest.approx([1e-100], rel=1e-6)
+
+
+def rotated_of(s, m, n_rows, scale, n_mean=1, seed=0):
+    y_tilde = random(len(s), m, seed=seed)
+    null = random(m, seed=seed + 1) ** 2 * (n_rows - n_mean > len(s))
+    counts = RowCounts(n_rows, n_mean, 0.2, 1.0)
+    return Rotated.make(
+        np.array(s), y_tilde, null, np.array(scale), counts, resolution=1e-9, rounding=np.zeros(m)
+    )
+
+
+def test_null_directions_are_rows_of_eigenvalue_0():
+    rotated = rotated_of([0.5, 2.0], 3, 9, [1.0, 1.0, 1.0])
+    null_residual = random(9, 3, seed=4)
+    s, count, Y = correlated._coordinates(rotated, null_residual)
+    assert s.tolist() == [0.5, 2.0, 0.0, 0.0, 0.0]
+    assert count == pytest.approx([1.0, 1.0, 2.0, 2.0, 2.0])
+    assert close(Y[:2], rotated.y_tilde)
+    assert close(Y[2:].T @ Y[2:], null_residual.T @ null_residual, 1e-12)
+    full = rotated_of([0.5, 2.0], 3, 3, [1.0, 1.0, 1.0])
+    whole = full.s[:2], np.ones(2), full.y_tilde
+    for part, expected in zip(correlated._coordinates(full, null_residual), whole, strict=True):
+        np.testing.assert_array_equal(part, expected)
+
+
+def test_the_ratios_of_independent_outputs():
+    rotated = rotated_of([0.5, 2.0], 2, 3, [1.0, 2.0])
+    basis = OutputBasis(np.eye(2), np.eye(2), np.array([0.0, 4.0]))
+    found = correlated._independent(rotated, np.zeros((1, 1)), basis, 1e-3)
+    assert found.noise_ratio.tolist() == [np.inf, 0.25]
+    assert found.noise_var.tolist() == [1.0, 1.0]
+    assert found.signal_var.tolist() == [0.0, 4.0]
+    steep = OutputBasis(np.eye(2), np.eye(2), np.array([999.0, 1001.0]))
+    found = correlated._independent(rotated, np.zeros((1, 1)), steep, 1e-3)
+    assert found.noise_ratio.tolist() == [1.0 / 999.0, 1e-3]
+
+
+def test_what_outputs_with_holes_begin_with():
+    """Two groups of outputs with their own rows; the larger one has the mean variance."""
+    first, second = rotated_of([0.5, 2.0], 2, 4, [1.0, 2.0]), rotated_of([0.1, 0.3, 8.0], 1, 7, [10.0])
+
+    def solution(rotated, noise, signal):
+        noise, signal = np.array(noise), np.array(signal)
+        return SimpleNamespace(
+            rotated=rotated, noise_var=noise, signal_var=signal, noise_ratio=noise / signal
+        )
+
+    alone = [
+        (np.array([0, 2]), solution(first, [0.5, 1e-20], [1.0, 7.0])),
+        (np.array([1]), solution(second, [3.0], [1e15])),
+    ]
+    noise, signal, scale, varies, largest, smallest, mean_variance = entries._of_outputs(alone, 3)
+    assert noise == pytest.approx([0.5, 3.0, 4e-9])
+    assert signal == pytest.approx([1.0, 3e12, 7.0])
+    assert scale.tolist() == [1.0, 10.0, 2.0]
+    assert varies.all()
+    assert largest == 8.0
+    assert mean_variance == pytest.approx(8.4 / 6)
+    assert smallest == pytest.approx(3e-9)  # rounding: three outputs of a resolution of 1e-9
+    K = random(4, 4)
+    shifted = entries._shifted(K, Units(0.5, 4.0))
+    assert close(shifted, (K + 0.5 * np.eye(4)) / 4.0, 1e-14)
