@@ -689,6 +689,78 @@ def test_a_walk_that_got_lost_goes_back_and_on_more_slowly():
     assert walk.n_looks == 7
 
 
+class Bowl:
+    """A bound whose landmarks are best at `centre`, in units of (1, 4), and whose theta is best at 0.3."""
+
+    def __init__(self, centre, n_rows=1000):
+        self.landmarks, self.rows, self.looks = np.zeros((2, 2)), self, []
+        self.centre, self.n_rows = np.asarray(centre), n_rows
+
+    def __len__(self):
+        return self.n_rows
+
+    def spread(self):
+        return np.array([1.0, 4.0])
+
+    def jointly(self, theta, Z):
+        self.looks.append((theta, Z))
+        gap, off = (Z - self.centre) / self.spread(), theta - 0.3
+        value = 1e3 * ((gap**2).sum() + (off**2).sum())
+        return SimpleNamespace(value=value, gradient=2e3 * off), 2e3 * gap / self.spread()
+
+    def move_to(self, Z):
+        self.landmarks = Z
+
+
+def test_landmarks_and_parameters_move_together_at_one_speed():
+    objective, reports = Bowl([[1.0, 4.0], [-1.0, 0.0]]), []
+    theta = np.array([1.0, 0.35])
+    box = np.array([0.0, 0.32]), np.array([2.0, 2.0])
+    end = moving.moved(objective, theta, box, 40, lambda *args: reports.append(args))
+    first, second = objective.looks[:2]
+    np.testing.assert_array_equal(first[0], theta)
+    np.testing.assert_array_equal(first[1], np.zeros((2, 2)))
+    assert second[0] == pytest.approx([0.9, 0.32], rel=1e-5)  # a tenth, and no further than the limit
+    assert second[1] == pytest.approx(np.array([[0.1, 0.4], [-0.1, 0.0]]), rel=1e-5)
+    assert 6 < len(objective.looks) <= 40
+    assert objective.landmarks == pytest.approx(objective.centre, abs=0.2)
+    values = [Bowl.jointly(objective, *look)[0].value for look in list(objective.looks)]
+    best = objective.looks[int(np.argmin(values))]
+    np.testing.assert_array_equal(end, best[0])
+    np.testing.assert_array_equal(objective.landmarks, best[1])
+    better = [k for k in range(1, len(values)) if values[k] < min(values[:k])]
+    assert [report[0] for report in reports] == [k + 1 for k in better]
+    for (_, at, evaluation), k in zip(reports, better, strict=True):
+        np.testing.assert_array_equal(at, objective.looks[k][0])
+        assert evaluation.value == values[k]
+
+
+@pytest.mark.parametrize(("max_looks", "n_looks"), [(5, 0), (6, 6), (9, 9)])
+def test_landmarks_move_for_as_many_looks_as_there_are(max_looks, n_looks):
+    objective, theta = Bowl(np.full((2, 2), 9.0)), np.array([1.0])
+    end = moving.moved(objective, theta, (np.zeros(1), np.ones(1)), max_looks)
+    assert len(objective.looks) == n_looks
+    assert (end is theta) == (n_looks == 0)
+
+
+@pytest.mark.parametrize(("n_rows", "goes_on"), [(61_000, True), (63_000, False)])
+def test_landmarks_move_while_each_step_is_worth_it(n_rows, goes_on):
+    """Five steps of a tenth each are worth it where they gain 5e-4 for each row: 31 for 62,000 rows."""
+    objective = Bowl(np.zeros((2, 2)), n_rows)
+    objective.jointly = lambda theta, Z: (
+        objective.looks.append(Z) or SimpleNamespace(value=-62.0 * Z[0, 0], gradient=np.zeros(1)),
+        np.array([[-62.0, 0.0], [0.0, 0.0]]),
+    )
+    moving.moved(objective, np.array([0.3]), (np.zeros(1), np.ones(1)), 7)
+    assert len(objective.looks) == (7 if goes_on else 6)
+
+
+def test_landmarks_stay_where_the_start_is_best():
+    objective, theta = Bowl(np.zeros((2, 2))), np.array([0.3])
+    assert moving.moved(objective, theta, (np.zeros(1), np.ones(1)), 20) is theta
+    np.testing.assert_array_equal(objective.landmarks, np.zeros((2, 2)))
+
+
 # -- landmarks
 
 

@@ -234,6 +234,7 @@ def test_the_searched_range_leaves_room_for_noise_beside_a_small_signal():
     assert is_limit == (True, False)
     assert tuned.search_range(rotated, VarianceBounds((0.1, 2.0)))[2] == (True, True)
     assert tuned.search_range(rotated, VarianceBounds((0.1, 2.0), (0.0, 4.0)))[2] == (False, True)
+    assert tuned.search_range(rotated, VarianceBounds((1e-9, 2.0), (0.0, 1.0)))[2] == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -251,6 +252,7 @@ def test_variances_without_a_choice_are_on_no_bound():
     for interval in ((0.0, np.inf), (1.0, 1.0), (0.0, 0.0)):
         assert not tuned._active(np.array([0.0, 1.0]), interval).any()
     assert tuned._active(np.array([0.0, 1.0, np.inf]), (0.0, 1.0)).tolist() == [False, True, True]
+    assert tuned._active(np.array([0.5, 0.6, 1.0]), (0.5, 1.0)).tolist() == [True, False, True]
 
 
 def test_noise_of_the_size_of_rounding_is_told():
@@ -269,15 +271,24 @@ def test_noise_of_the_size_of_rounding_is_told():
     assert tuned._is_rounding(alone, interior, np.array([1.9, 2.0, 2.1])).tolist() == [True, True, False]
 
 
-@pytest.mark.parametrize("size", [1.0, 0.99e140, 1.01e140, 1e150])
-def test_squares_that_are_beyond_all_numbers(size):
+@pytest.mark.parametrize(("size", "unit"), [(1e-3, 1.0), (1.0, 1.0), (1e150, 1e-300), (1e170, 1e-200)])
+def test_squares_that_are_beyond_all_numbers(size, unit):
     rng = np.random.default_rng(0)
     cross, weight = rng.uniform(-1, 1, (4, 3)), rng.uniform(size=(4, 2))
     cross[0, 0] = 1.0
     with np.errstate(over="raise"):
-        found = tuned._squares_times(cross * size, weight / size / size)
-    assert close(found, (cross**2).T @ weight, 1e-14)
-    assert tuned._squares_times(np.zeros((0, 3)), np.zeros((0, 2))).tolist() == np.zeros((3, 2)).tolist()
+        found = tuned._squares_times(cross * size, weight * unit)
+    assert close(found / (size * unit) / size, (cross**2).T @ weight, 1e-13)
+    for rows in (0, 4):
+        assert not tuned._squares_times(np.zeros((rows, 3)), weight[:rows]).any()
+
+
+@pytest.mark.parametrize(("n_rows", "share"), [(1, 1.0), (2, 1.0), (3, 0.5)])
+def test_the_noise_of_the_evidence_is_a_mean_over_free_directions(n_rows, share):
+    rotated = targets(m=1, n_rows=5, scale=np.full(1, 3.0))
+    alone = Rotated.make(rotated.s[:0], rotated.y_tilde[:0], np.array([0.7]), rotated.scale,
+                         RowCounts(n_rows, 1, 0.0, 1.0), resolution=1e-9, rounding=np.zeros(1))  # fmt: skip
+    assert tuned._evidence_noise(alone, np.zeros(1)) == pytest.approx(9.0 * 0.7 * share)
 
 
 @pytest.mark.parametrize(
@@ -333,6 +344,8 @@ def test_outputs_are_profiled_by_their_own_bounds():
     for outputs in ([2, 0], [0, 1, 1], [0], [2, 1, 0], [0, 1]):
         for all_of, part in zip(whole, objective(x, np.array(outputs)), strict=True):
             assert close(part, all_of[:, outputs], 1e-13)
+    unbounded = tuned._objective(rotated, CRITERIA["evidence"], None, None)
+    assert close(unbounded(x, np.array([1]))[0], unbounded(x, np.arange(3))[0][:, [1]], 1e-13)
     summed = tuned._summed(objective, 3)
     for each, total in zip(whole, summed(x, None), strict=True):
         assert close(total, each.sum(axis=1, keepdims=True), 1e-13)
