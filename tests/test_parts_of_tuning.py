@@ -195,23 +195,21 @@ def test_a_profile_from_numbers_is_that_of_arrays(ends, x):
     assert profile_at_one(terms.n, 0.0, *numbers[1:], np.exp(x), box) == (np.inf, 0.0, 0.0)
 
 
-@pytest.mark.parametrize("n", [0, 5])
-def test_the_slopes_of_a_profile_are_those_of_its_values(n):
-    """A = 2 + sin x and H = cos x; the noise A/n is held by no bound, or by one of four."""
+def test_the_slopes_of_a_profile_are_those_of_its_values():
+    """A = 2 + sin x and H = cos x; the noise A/5 is held by no bound, or by one of four."""
     boxes = [Box(*(np.full(1, end) for end in ends)) for ends in BOXES[1:]]
 
     def at(x, box):
         x = np.array([[x]])
-        terms = Terms(n, 2.0 + np.sin(x), np.cos(x), -np.sin(x), np.cos(x), -np.sin(x), -np.cos(x))
+        terms = Terms(5, 2.0 + np.sin(x), np.cos(x), -np.sin(x), np.cos(x), -np.sin(x), -np.cos(x))
         return profile(terms, x, box)
 
     h = 1e-4
     for box in (None, *boxes):
         for x in (-1.0, 0.3, 1.1):
             behind, here, ahead = (at(x + step, box) for step in (-h, 0.0, h))
-            if n or box is None:
-                assert here.f1.item() == pytest.approx((ahead.f - behind.f).item() / (2 * h), abs=1e-6)
-                assert here.f2.item() == pytest.approx((ahead.f1 - behind.f1).item() / (2 * h), abs=1e-6)
+            assert here.f1.item() == pytest.approx((ahead.f - behind.f).item() / (2 * h), abs=1e-6)
+            assert here.f2.item() == pytest.approx((ahead.f1 - behind.f1).item() / (2 * h), abs=1e-6)
 
 
 # -- ranges, status and what follows from variances
