@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from problems import close, smooth
 from scipy import stats
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 from skspectral.criteria import CRITERIA
 from skspectral.decomposition.data import Data
@@ -470,11 +470,11 @@ def test_an_end_of_learning_counts_its_matrices_and_looks_for_factors_unless_tol
 
 
 def test_the_matrix_of_a_mean_is_raised_on_its_diagonal_alone():
-    X, kernel = np.array([[0.0], [0.0], [1.0]]), Matern(1.0, nu=0.5)
-    K = kernel(X)
-    mean = MeanProcess(kernel, 4.0, (1e-5, 1e5), True, X)
-    added = mean.prior().K / 4.0 - K
-    assert added == pytest.approx(3.0 * np.finfo(np.float64).eps * np.eye(3), abs=1e-17)
+    X = np.array([[0.0], [0.0], [1.0]])
+    for kernel, largest in ((Matern(1.0, nu=0.5), 1.0), (DotProduct(1.0), 2.0)):
+        mean = MeanProcess(kernel, 4.0, (1e-5, 1e5), True, X)
+        added = mean.prior().K / 4.0 - kernel(X)
+        assert added == pytest.approx(3.0 * np.finfo(np.float64).eps * largest * np.eye(3), abs=1e-16)
 
 
 def test_steps_of_adam_are_those_of_the_paper():

@@ -45,7 +45,7 @@ def test_signal_variances_are_finite():
     [(3.0, 1e-9, (1e-9, 3e6)), (3.0, 0.0, (3.0 * EPS, 3e6)), (1e305, 1.0, (1.0, 0.5 * LARGEST))],
 )
 def test_the_range_of_ratios_that_make_a_difference(largest, resolution, expected):
-    assert resolvable_ratios(largest, resolution) == pytest.approx(expected)
+    assert resolvable_ratios(largest, resolution) == pytest.approx(expected, rel=1e-12, abs=0.0)
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def test_ratios_within_bounds(noise, signal, expected):
     assert VarianceBounds(noise, signal).noise_ratio == expected
 
 
-@pytest.mark.parametrize(("noise", "allowed"), [(1.01, False), (0.99, True)])
-@pytest.mark.parametrize(("signal", "also"), [(1.01, True), (0.99, False)])
+@pytest.mark.parametrize(("noise", "allowed"), [(1.01, False), (1.0, True), (0.99, True)])
+@pytest.mark.parametrize(("signal", "also"), [(1.01, True), (1.0, True), (0.99, False)])
 def test_noise_is_absent_where_its_bounds_are_below_the_rounding_of_the_smallest_targets(
     noise, allowed, signal, also
 ):
     """Targets of sizes 0.5 and 3: their mean squares are 0.25 and 9."""
     n, scale = 40, np.array([3.0, 0.5])
-    most, least = noise * n * EPS * 0.25, 0.1 * n * EPS
-    bounds = VarianceBounds((least, most), (0.0, signal * 0.1))
+    most, least = noise * n * EPS * 0.25, 0.125 * n * EPS
+    bounds = VarianceBounds((least, most), (0.0, signal * 0.125))
     assert bounds.allow_no_noise(n, scale) == (allowed and also)
 
 
@@ -96,8 +96,10 @@ def test_what_bounds_leave_free():
     [
         # the smallest allowed mean square is 1 + 2 * 3, the largest 10 + 20 * 3: nearly is a factor of 2
         ((1.0, 10.0), (2.0, 20.0), np.sqrt(13.9), True),
+        ((1.0, 10.0), (2.0, 20.0), np.sqrt(14.0), True),
         ((1.0, 10.0), (2.0, 20.0), np.sqrt(14.1), False),
         ((1.0, 10.0), (2.0, 20.0), np.sqrt(34.9), False),
+        ((1.0, 10.0), (2.0, 20.0), np.sqrt(35.0), True),
         ((1.0, 10.0), (2.0, 20.0), np.sqrt(35.1), True),
         ((0.0, 10.0), (2.0, 20.0), 0.1, False),  # a variance of 0 is never too large
         ((1.0, 10.0), (0.0, 20.0), 0.1, False),
@@ -172,6 +174,15 @@ def test_the_penalised_profile_is_a_search_over_the_noise_and_its_slope(box):
         CRITERIA["evidence"](rotated, np.full((1, 3), np.inf)), np.full((1, 3), np.inf), rotated.scale, None
     )
     assert_array_equal(at_limit.f1, np.zeros((1, 3)))
+
+
+def test_the_penalised_noise_of_targets_that_are_explained_but_for_little():
+    """n log b + A/b - 2 log p, with p falling like b^2 where b is small: the best b is A/(n - 4)."""
+    A, zero = np.full((1, 1), 1e-13), np.zeros((1, 1))
+    found = VariancePrior(PRIOR.noise).profile(
+        Terms(9, A, zero, zero, zero, zero, zero), zero, np.ones(1), None
+    )
+    assert found.noise_var.item() == pytest.approx(1e-13 / 5.0, rel=1e-4)
 
 
 # -- profiles at one ratio
