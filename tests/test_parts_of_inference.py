@@ -549,6 +549,9 @@ def test_functions_join_by_their_gain_and_others_by_their_relevance(monkeypatch)
     assert (len(none), n_missing) == (0, 0)
     _, n_missing = candidates._joining(Functions(), [model(1.0, [0])], Noise(), 1e-2)
     assert n_missing == 2
+    for n_rows, share, expected in ((4500, 1.0, 2), (10_000, 1.0, 1), (99_000, 0.7, 1), (99_000, 0.6, 0)):
+        Functions.X = np.zeros((n_rows, 1))  # a ten-thousandth of the rows, up to 2, is little
+        assert candidates._joining(Functions(), [model(share, [0])], Noise(), 1e-6)[1] == expected
 
 
 # -- steps of relevance vectors

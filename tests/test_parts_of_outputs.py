@@ -59,6 +59,13 @@ def test_a_basis_becomes_a_pair_and_comes_back():
     np.testing.assert_array_equal(least.noise, np.zeros(3))  # noise below the ridge is the ridge
 
 
+def test_the_basis_of_outputs_without_correlation():
+    basis = OutputBasis.of_variances(np.array([2.0, 3.0]), np.array([0.25, 9.0]))
+    assert close(basis.signal_covariance, np.diag([2.0, 3.0]))
+    assert close(basis.noise_covariance, np.diag([0.25, 9.0]))
+    assert close(basis.forth @ basis.back, np.eye(2))
+
+
 def test_eigenvalues_in_units():
     assert Units(0.5, 4.0).eigenvalues(np.array([0.0, 7.5])) == pytest.approx([0.125, 2.0])
 
@@ -123,9 +130,11 @@ def test_a_triangle_has_the_inner_products(n):
 
 
 @pytest.mark.parametrize(("share", "k"), [(1e-10, 3), (1e-12, 2)])
-def test_directions_that_rows_span(share, k):
+@pytest.mark.parametrize("size", [1e-20, 5.0, 1e20])
+def test_directions_that_rows_span(share, k, size):
     Q = np.linalg.qr(random(3, 3))[0]
-    Z = np.linalg.qr(random(8, 3))[0] * [5.0, 2.0, 5.0 * share] @ Q.T
+    Z = np.linalg.qr(random(8, 3))[0] * [size, 0.4 * size, size * share] @ Q.T
+    assert row_space(0.0 * Z).shape == (3, 0)
     B = row_space(Z)
     assert B.shape == (3, k)
     assert close(B.T @ B, np.eye(k), 1e-12)
@@ -146,7 +155,7 @@ def test_positive_systems_are_solved_and_others_are_not(size):
     for bad in (H - 2.0 * np.diag(np.diag(H)), np.diag([1.0, 0.0, 1.0]), np.diag([1.0, -1.0, 1.0])):
         assert positive_solve(size * bad, rhs) is None
     assert positive_solve(size * np.array([[1.0, 2.0], [2.0, 1.0]]), rhs[:2]) is None
-    assert positive_solve(size * np.eye(3), np.full(3, np.inf)) is None
+    assert positive_solve(size * np.eye(3), np.array([np.inf, 0.0, 0.0])) is None
 
 
 @pytest.mark.parametrize("latent", [True, False])
@@ -168,11 +177,15 @@ def test_outputs_given_some_of_them_row_by_row(latent):
         assert std[i] == pytest.approx(np.sqrt(np.maximum(variance, 0.0)), abs=1e-6)
 
 
-def test_outputs_that_say_the_same_count_once():
-    total = np.ones((1, 2, 2))
+@pytest.mark.parametrize("size", [1e-20, 1.0, 1e20])
+def test_outputs_that_say_the_same_count_once(size):
+    total = np.full((1, 2, 2), size)
     mean, std = conditional(np.zeros((1, 2)), total, total, np.array([[3.0, 3.0]]))
     assert mean == pytest.approx(np.full((1, 2), 3.0))
-    assert std == pytest.approx(np.zeros((1, 2)), abs=1e-7)
+    assert std == pytest.approx(np.zeros((1, 2)), abs=1e-7 * np.sqrt(size))
+    nothing, std = conditional(np.ones((1, 2)), 0.0 * total, 0.0 * total, np.array([[3.0, 3.0]]))
+    assert nothing.tolist() == [[1.0, 1.0]]
+    assert std.tolist() == [[0.0, 0.0]]
 
 
 # -- where the search for covariances begins, and what it leaves out

@@ -1,15 +1,18 @@
 """Small parts of tuning beside naive definitions: bounds and priors of variances, ranges, intervals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from problems import close
 from scipy.optimize import brentq, minimize_scalar
-from scipy.stats import expon, gamma
+from scipy.stats import expon, gamma, norm
 
 from skspectral.criteria import CRITERIA, Box, profile
 from skspectral.criteria.form import Terms, profile_at_one
-from skspectral.inference import tuned, uncertainty
+from skspectral.inference import averaging, tuned, uncertainty
+from skspectral.inference.averaging import _Panels
 from skspectral.inference.tuned import Tuned
 from skspectral.inference.tuning import TuningResult, look_at_each, zoom
 from skspectral.inference.variances import VarianceBounds, VariancePrior, finite_ratio, resolvable_ratios
@@ -144,15 +147,19 @@ def test_medians_stay_within_bounds():
     assert VariancePrior(None, PRIOR.signal).medians(bounds, (7.0, 8.0)) == (7.0, 5.0)
 
 
-@pytest.mark.parametrize("box", [None, Box(*(np.full(3, end) for end in (0.2, 0.5, 0.1, 3.0)))])
-def test_the_penalised_profile_is_a_search_over_the_noise_and_its_slope(box):
+@pytest.mark.parametrize(
+    "ends",
+    [(0.0, np.inf, 0.0, np.inf), (0.2, 0.5, 0.1, 3.0), (0.0, np.inf, 0.0, 0.3), (0.0, np.inf, 2.0, 9.0)],
+)
+def test_the_penalised_profile_is_a_search_over_the_noise_and_its_slope(ends):
+    box = Box(*(np.full(3, end) for end in ends)) if ends != (0.0, np.inf, 0.0, np.inf) else None
     rotated, x = targets(), np.array([[-2.0, -0.3, 0.9], [0.5, -0.3, -1.0]])
 
     def best(x, j):
         part = rotated.select([j])
         terms = CRITERIA["evidence"](part, np.full((1, 1), x))
         A, H, n, unit = terms.A.item(), terms.H.item(), terms.n, part.scale[0] ** 2
-        low, high = (1e-9, 1e9) if box is None else (max(0.2, 0.1 * np.exp(x)), min(0.5, 3.0 * np.exp(x)))
+        low, high = max(1e-9, ends[0], ends[2] * np.exp(x)), min(1e9, ends[1], ends[3] * np.exp(x))
 
         def value(log_b):
             b = np.exp(log_b)
@@ -160,7 +167,8 @@ def test_the_penalised_profile_is_a_search_over_the_noise_and_its_slope(box):
             return n * np.log(b) + A / b - n + H + penalty
 
         end = minimize_scalar(value, bounds=np.log([low, high]), method="bounded", options={"xatol": 1e-10})
-        return end.fun, np.exp(end.x)
+        log_b = min((end.x, np.log(low), np.log(high)), key=value)
+        return value(log_b), np.exp(log_b)
 
     found = PRIOR.profile(CRITERIA["evidence"](rotated, x), x, rotated.scale, box)
     for k, j in np.ndindex(x.shape):
@@ -372,6 +380,63 @@ def test_a_given_ratio_has_the_variances_that_the_evidence_prefers():
     assert_array_equal(everyone.noise_ratio, [2.0] * 3)
     dof = (rotated.s[:-1, None] / (rotated.s[:-1, None] + g)).sum(axis=0) + 1
     assert found.effective_dof == pytest.approx(dof)
+
+
+@pytest.mark.parametrize("prior", [None, PRIOR])
+@pytest.mark.parametrize("name", ["evidence", "posterior", "gcv"])
+def test_the_objective_is_a_sum_over_outputs_that_vary(name, prior):
+    rotated = targets(m=3)
+    rotated = replace(
+        rotated, energy=rotated.energy * [1.0, 0.0, 1.0], y_tilde=rotated.y_tilde * [1.0, 0.0, 1.0]
+    )
+    noise, signal = np.array([0.4, 1.0, 2.0]), np.array([1.5, 1.0, 0.3])
+    fit = Tuned(rotated, noise / signal, noise, signal, (), prior)
+    total, criterion = 0.0, CRITERIA[name]
+    for j in (0, 2):
+        part = rotated.select([j])
+        terms = criterion(part, np.log([[noise[j] / signal[j]]]))
+        b = noise[j] / part.scale[0] ** 2 if criterion.is_density else terms.A.item()
+        total += terms.n * np.log(b) + terms.A.item() / b - terms.n + terms.H.item()
+        if prior is not None:
+            total += prior.penalty(noise[j], signal[j])
+    assert fit.objective(criterion) == pytest.approx(total)
+    nothing = replace(fit, rotated=replace(rotated, energy=0.0 * rotated.energy))
+    assert nothing.objective(criterion) == 0.0
+
+
+# -- panels of an average over ratios
+
+
+def test_panels_integrate_polynomials():
+    """Eight nodes integrate x^14 exactly, relative to a peak of each output."""
+    panels = _Panels.make(
+        lambda x: np.stack([14.0 * np.log(x), 0.0 * x], axis=1), np.array([1.0, 2.0]), np.array([2.0, 4.0])
+    )
+    whole = np.array([[2.0**15 - 1.0, 1.0], [4.0**15 - 2.0**15, 2.0]]) / [15.0, 1.0]
+    assert panels.area(np.array([0.0, np.log(2.0)])) == pytest.approx(whole / [1.0, 2.0])
+    left, right = panels.halves(lambda x: np.zeros((len(x), 1)))
+    assert (left.a.tolist(), left.b.tolist()) == ([1.0, 2.0], [1.5, 3.0])
+    assert (right.a.tolist(), right.b.tolist()) == ([1.5, 3.0], [2.0, 4.0])
+    joined = left.joined(right.select([1]))
+    assert joined.a.tolist() == [1.0, 2.0, 3.0]
+    assert joined.area(np.zeros(1)) == pytest.approx(np.array([[0.5], [1.0], [1.0]]))
+
+
+@pytest.mark.parametrize(("centre", "width"), [(0.3, 0.02), (0.3, 1.0), (-3.9, 0.1)])
+def test_densities_are_integrated_wherever_their_mass_is(centre, width):
+    def log_density(x):
+        both = np.stack([(x - centre) / width, (x - 2.0) / 0.3], axis=1)
+        return -0.5 * both**2 - np.log([width, 0.3]) - 0.5 * np.log(2.0 * np.pi)
+
+    x, log_mass = averaging._quadrature(log_density, np.linspace(-4.0, 9.0, 8), 13.0 / width**2)
+    assert (np.diff(x) > 0).all()
+    mass = np.exp(log_mass)
+    inside = norm.cdf(9.0, centre, width) - norm.cdf(-4.0, centre, width)
+    assert mass.sum(axis=0) == pytest.approx([inside, 1.0], rel=1e-9)
+    assert (mass[:, 1] * x).sum() == pytest.approx(2.0, rel=1e-9)
+    alone, value = averaging._quadrature(log_density, np.array([1.5]), 1.0)
+    assert alone.tolist() == [1.5]
+    assert close(value, log_density(np.array([1.5])))
 
 
 # -- a rough look, and looks that zoom in

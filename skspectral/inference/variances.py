@@ -132,9 +132,8 @@ class VariancePrior:
             fit = terms.n * np.log(b) + (terms.A + h * terms.A1) / b - terms.n + terms.H + h * terms.H1
             return fit + self.penalty(b * scale**2, b * scale**2 / np.exp(x + h))
 
-        lower, upper, lower_moves, upper_moves = (
-            (0.0, np.inf, 0.0, 0.0) if box is None else box.noise_limits(x)
-        )
+        box = box or Box(0.0, np.inf, 0.0, np.inf)
+        lower, upper, lower_moves, upper_moves = box.noise_limits(x)
         grid = np.linspace(-16.0, 16.0, 129).reshape(-1, *(1 for _ in terms.A.shape))
         log_b, f = zoom(
             lambda log_b: value(np.clip(np.exp(log_b), lower, upper)),
@@ -142,7 +141,7 @@ class VariancePrior:
             _ZOOMS,
         )
         b = np.clip(np.exp(log_b), lower, upper)
-        moves = np.where(b <= lower, lower_moves, np.where(b >= upper, upper_moves, 0.0))
+        moves = (b <= lower) & lower_moves | (b >= upper) & upper_moves
         with np.errstate(invalid="ignore"):  # inf - inf where the prior excludes a point
             behind, ahead = (value(b * np.exp(h * moves), h) for h in (-_STEP, _STEP))
             slope = np.where(np.isfinite(x), (ahead - behind) / (2 * _STEP), 0.0)
