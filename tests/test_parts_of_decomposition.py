@@ -191,6 +191,8 @@ def test_quotients_that_no_positive_matrix_of_a_trace_has_are_refused():
             _check_probes(np.array(bad), 0.5, problem, root)
         assert caught.value.smallest_eigenvalue == pytest.approx(smallest)
         assert caught.value.tolerance == pytest.approx(18e-4)
+    gram.diagonal = lambda X: np.zeros(2)
+    _check_probes(np.zeros(2), 0.0, problem, root)  # a kernel of zeros is none that is indefinite
 
 
 # -- variances

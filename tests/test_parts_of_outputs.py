@@ -235,12 +235,12 @@ def test_the_search_begins_at_the_variances_of_outputs_alone():
     assert np.diag(without.noise_covariance) == pytest.approx([1e-100], rel=1e-6)
 
 
-def rotated_of(s, m, n_rows, scale, n_mean=1, seed=0):
+def rotated_of(s, m, n_rows, scale, n_mean=1, seed=0, resolution=1e-9):
     y_tilde = random(len(s), m, seed=seed)
     null = random(m, seed=seed + 1) ** 2 * (n_rows - n_mean > len(s))
     counts = RowCounts(n_rows, n_mean, 0.2, 1.0)
     return Rotated.make(
-        np.array(s), y_tilde, null, np.array(scale), counts, resolution=1e-9, rounding=np.zeros(m)
+        np.array(s), y_tilde, null, np.array(scale), counts, resolution=resolution, rounding=np.zeros(m)
     )
 
 
@@ -260,8 +260,11 @@ def test_null_directions_are_rows_of_eigenvalue_0():
 
 def test_the_ratios_of_independent_outputs():
     rotated = rotated_of([0.5, 2.0], 2, 3, [1.0, 2.0])
-    basis = OutputBasis(np.eye(2), np.eye(2), np.array([0.0, 4.0]))
+    back = random(2, 2)
+    basis = OutputBasis(back, np.linalg.inv(back), np.array([0.0, 4.0]))
     found = correlated._independent(rotated, np.zeros((1, 1)), basis, 1e-3)
+    assert close(found.rotated.y_tilde, (rotated.y_tilde * rotated.scale) @ np.linalg.inv(back).T, 1e-12)
+    assert (found.tuning, found.prior) == ((), None)
     assert found.noise_ratio.tolist() == [np.inf, 0.25]
     assert found.noise_var.tolist() == [1.0, 1.0]
     assert found.signal_var.tolist() == [0.0, 4.0]
@@ -272,7 +275,8 @@ def test_the_ratios_of_independent_outputs():
 
 def test_what_outputs_with_holes_begin_with():
     """Two groups of outputs with their own rows; the larger one has the mean variance."""
-    first, second = rotated_of([0.5, 2.0], 2, 4, [1.0, 2.0]), rotated_of([0.1, 0.3, 8.0], 1, 7, [10.0])
+    first = rotated_of([0.5, 2.0], 2, 4, [1.0, 3.0], resolution=2e-9)
+    second = rotated_of([0.1, 0.3, 8.0], 1, 7, [10.0])
 
     def solution(rotated, noise, signal):
         noise, signal = np.array(noise), np.array(signal)
@@ -285,13 +289,16 @@ def test_what_outputs_with_holes_begin_with():
         (np.array([1]), solution(second, [3.0], [1e15])),
     ]
     noise, signal, scale, varies, largest, smallest, mean_variance = entries._of_outputs(alone, 3)
-    assert noise == pytest.approx([0.5, 3.0, 4e-9])
+    assert noise == pytest.approx([0.5, 3.0, 9e-9])
     assert signal == pytest.approx([1.0, 3e12, 7.0])
-    assert scale.tolist() == [1.0, 10.0, 2.0]
+    assert scale.tolist() == [1.0, 10.0, 3.0]
     assert varies.all()
     assert largest == 8.0
     assert mean_variance == pytest.approx(8.4 / 6)
-    assert smallest == pytest.approx(3e-9)  # rounding: three outputs of a resolution of 1e-9
+    assert smallest == pytest.approx(6e-9)  # rounding: three outputs of a resolution of 2e-9
+    for n_rows, expected in ((1, 0.0), (2, 4.0)):
+        few = rotated_of([4.0][: n_rows - 1], 1, n_rows, [1.0])
+        assert entries._of_outputs([(np.array([0]), solution(few, [1.0], [1.0]))], 1)[-1] == expected
     K = random(4, 4)
     shifted = entries._shifted(K, Units(0.5, 4.0))
     assert close(shifted, (K + 0.5 * np.eye(4)) / 4.0, 1e-14)
