@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 
 from skspectral.criteria import CRITERIA
 from skspectral.decomposition.data import Data
-from skspectral.decomposition.plan import Plan
+from skspectral.decomposition.plan import Plan, Route
 from skspectral.inference.approximate import laplace
 from skspectral.inference.variances import VarianceBounds, VariancePrior
 from skspectral.learning import design, latent, levels, moving, noise_task, step_factors
@@ -1074,3 +1074,72 @@ def test_factors_of_mean_and_noise_are_certified_in_units_of_the_noise(missed, t
     point, factor = SimpleNamespace(signal_var=4.0), SimpleNamespace(tau=1e-3 * tau)
     fit = SimpleNamespace(approximation=approximation, point=point, factor=factor)
     assert noise_task.NoiseTask.is_certified(None, fit) == expected
+
+
+# -- factors of changing noise
+
+
+def factors_by(route, tau_of_mean, tau_of_noise, n=1000, rank=900):
+    """Return what `_factors` of n rows returns on a route, and what was asked for, in its order."""
+    asked = []
+
+    class Task:
+        plan = SimpleNamespace(route=lambda n: route, factor_rank=lambda n: rank)
+
+        def __len__(self):
+            return n
+
+        def _mean_factor(self, point, **options):
+            asked.append(("mean", options))
+            return SimpleNamespace(tau=tau_of_mean)
+
+        def _noise_factor(self, point, tau, **options):
+            asked.append(("noise", {"tau": tau} | options))
+            return SimpleNamespace(tau=tau_of_noise)
+
+    point = SimpleNamespace(signal_var=2.0, likelihood=SimpleNamespace(signal_var=3.0))
+    return noise_task.NoiseTask._factors(Task(), point, np.array([0.5, 1.0])), asked
+
+
+def test_a_matrix_is_taken_whole_and_its_noise_to_rounding():
+    (mean, _), asked = factors_by(Route.EXACT, 0.0, 0.0)
+    assert mean is None
+    assert asked == [("noise", {"tau": 1e-9})]
+
+
+def test_factors_of_a_given_rank():
+    _, asked = factors_by(Route.OF_RANK, 0.0, 0.0, rank=17)
+    assert asked == [("mean", {"rank": 17}), ("noise", {"tau": 0.0, "rank": 17})]
+
+
+@pytest.mark.parametrize(
+    ("route", "n", "rank", "expected"),
+    [
+        (Route.CERTIFIED, 1000, 900, 1000),
+        (Route.CERTIFIED_OR_EXACT, 1000, 900, 99),
+        (Route.AFFORDABLE, 1000, 5, 5),
+        (Route.AFFORDABLE, 1, 5, 1),
+    ],
+)
+def test_factors_that_are_certified_ask_for_a_tenth_of_what_is_allowed(route, n, rank, expected):
+    (mean, noise), asked = factors_by(route, 1e-4, 0.5e-4, n, rank)
+    assert (mean.tau, noise.tau) == (1e-4, 0.5e-4)
+    (_, of_mean), (_, of_noise) = asked
+    assert of_mean.pop("weight") == pytest.approx([6.0, 3.0])
+    for options in (of_mean, of_noise):
+        assert options.pop("tau") == pytest.approx(1e-4)
+        assert options == {"rank": expected, "unless_hopeless": route is not Route.CERTIFIED}
+
+
+@pytest.mark.parametrize("taus", [(1.1e-4, 0.0), (0.0, 0.51e-4)])
+def test_factors_that_are_not_fine_enough(taus):
+    (mean, _), asked = factors_by(Route.CERTIFIED_OR_EXACT, *taus)
+    assert mean is None
+    assert asked[2:] == [("noise", {"tau": 1e-9})]
+    _, asked = factors_by(Route.AFFORDABLE, *taus, rank=5)
+    assert asked[2] == ("mean", {"rank": 5, "drawn": True})
+    assert asked[3] == ("noise", {"tau": pytest.approx(1e-4), "rank": 5})
+    assert len(asked) == 4
+    (mean, noise), asked = factors_by(Route.CERTIFIED, *taus)
+    assert (mean.tau, noise.tau) == taus
+    assert len(asked) == 2
