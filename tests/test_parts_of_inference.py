@@ -199,6 +199,7 @@ def test_a_curvature_is_used_again_where_its_last_step_brought_the_mode_much_nea
             rejected += 1
     assert reused
     assert rejected
+    assert mode.n_iter == len(steps) - rejected
 
 
 @pytest.mark.parametrize("has_constant", [True, False])

@@ -81,6 +81,64 @@ def test_axes_are_no_longer_than_flat_and_no_shorter_than_narrow_densities_need(
         assert lengths == pytest.approx([1e-4, 0.2, 1.0])
 
 
+def lengths_between(low, high, p=1):
+    """Return a task whose p parameters, logs of lengths, lie between two limits."""
+    return SimpleNamespace(kernel=RBF(np.ones(p) if p > 1 else 1.0, (np.exp(low), np.exp(high))))
+
+
+def test_a_grid_goes_to_both_sides_until_nothing_is_left(monkeypatch):
+    """A normal density of width 0.5 in steps of 3/4 of it, 1000 times larger in places than exp can hold."""
+    monkeypatch.setattr(design, "_axes", lambda task, theta: np.array([[0.5]]))
+    asked = []
+
+    def log_density(theta):
+        asked.append(theta[0])
+        return 1000.0 - 2.0 * (theta[0] - 0.3) ** 2
+
+    points, weight = design.explore(lengths_between(-9.0, 9.0), np.array([0.3]), log_density)
+    z = 0.75 * np.arange(1, 6)  # exp(-z^2/2) is below exp(-5) at the fifth step
+    assert points[:, 0] == pytest.approx(np.concatenate([[0.3], 0.3 + 0.5 * z, 0.3 - 0.5 * z]))
+    assert len(asked) == len(points)
+    density = np.exp(-0.5 * np.concatenate([[0.0], z, z]) ** 2)
+    assert weight == pytest.approx(density / density.sum())
+    points, _ = design.explore(lengths_between(-9.0, 9.0), np.array([0.3]), lambda theta: 0.0)
+    assert len(points) == 17  # eight steps to each side of what has no end
+    points, weight = design.explore(lengths_between(0.0, 9.0), np.array([0.3]), log_density)
+    assert points.min() == 0.3  # there is nothing below, so that no weight is left of the first step
+    assert weight.sum() == pytest.approx(1.0)
+
+
+def test_densities_are_not_asked_for_beyond_bounds_but_at_them():
+    bounded = design._Bounded(lambda theta: 7.0, np.array([[-1.0, 2.0], [0.0, 3.0]]))
+    for theta, expected in (
+        *(((-1.0, 3.0), 7.0), ((2.0 + 1e-12, 0.0), 7.0), ((-1.0 - 1e-12, 0.0), 7.0)),
+        *(((2.0 + 1e-11, 0.0), -np.inf), ((-1.0 - 1e-11, 1.0), -np.inf), ((0.0, -1e-11), -np.inf)),
+        *(((0.0, 3.0 + 1e-11), -np.inf), ((0.0, 3.0 + 3e-12), 7.0)),
+    ):
+        assert bounded(np.array(theta)) == expected
+
+
+@pytest.mark.parametrize("p", [2, 3, 5, 12])
+def test_a_normal_density_has_the_weights_of_its_design(monkeypatch, p):
+    axes = np.tril(np.random.default_rng(0).normal(size=(p, p))) + 2.0 * np.eye(p)
+    monkeypatch.setattr(design, "_axes", lambda task, theta: axes)
+    theta = np.linspace(-1.0, 1.0, p)
+    precision = np.linalg.inv(axes @ axes.T)
+    points, weight = design.explore(
+        lengths_between(-99.0, 99.0, p), theta, lambda t: 5.0 - 0.5 * (t - theta) @ precision @ (t - theta)
+    )
+    z, share = design.composite_design(p)
+    assert close(points, theta + z @ axes.T, 1e-12)
+    assert weight == pytest.approx(share)
+    assert share.sum() == pytest.approx(1.0)
+    assert close(np.einsum("k,ki,kj->ij", share, z, z), np.eye(p), 1e-12)  # the moments of a normal density
+    assert np.abs(share @ z).max() < 1e-12
+    assert share[0] == pytest.approx(1.0 - 1.0 / 1.21)
+    assert np.linalg.norm(z[1:], axis=1) == pytest.approx(1.1 * np.sqrt(p))
+    corners = len(z) - 1 - 2 * p
+    assert corners == (0 if p > 11 else {2: 4, 3: 8, 5: 16}[p])
+
+
 # -- descents
 
 
@@ -475,6 +533,27 @@ def test_the_matrix_of_a_mean_is_raised_on_its_diagonal_alone():
         mean = MeanProcess(kernel, 4.0, (1e-5, 1e5), True, X)
         added = mean.prior().K / 4.0 - kernel(X)
         assert added == pytest.approx(3.0 * np.finfo(np.float64).eps * largest * np.eye(3), abs=1e-16)
+
+
+def test_what_a_factor_of_a_mean_misses_is_part_of_its_gradient(monkeypatch):
+    X = np.array([[0.5], [1.0], [2.0]])
+    by_diagonal = np.array([0.3, -0.2, 0.7])
+    sensitivity = SimpleNamespace(by_diagonal=by_diagonal, by_log_scale=4.0, weights=None)
+    factor = SimpleNamespace(Phi=np.array([[1.0], [2.0], [1.5]]))
+    mean = MeanProcess(DotProduct(3.0), 2.0, (1e-5, 1e5), True, X, factor)
+    monkeypatch.setattr(noise_task, "contract_factor", lambda *args: np.array([10.0]))
+    diagonal = 9.0 + X[:, 0] ** 2
+    gradient = mean.gradient(sensitivity)
+    assert gradient == pytest.approx([4.0 + by_diagonal @ diagonal, 10.0 + by_diagonal.sum() * 2.0 * 9.0])
+    assert mean.missed == pytest.approx(2.0 * (diagonal - [1.0, 4.0, 2.25]))
+    steep = replace(mean, factor=SimpleNamespace(Phi=np.full((3, 1), 9.0)))
+    np.testing.assert_array_equal(steep.missed, np.zeros(3))
+    whole = replace(mean, factor=None)
+    assert whole.missed is None
+    monkeypatch.setattr(noise_task, "contract", lambda *args: np.array([10.0]))
+    assert whole.gradient(sensitivity) == pytest.approx([4.0, 10.0])
+    fixed = MeanProcess(DotProduct(3.0, "fixed"), 2.0, (2.0, 2.0), True, X)
+    assert fixed.gradient(sensitivity).tolist() == []
 
 
 def test_steps_of_adam_are_those_of_the_paper():

@@ -183,6 +183,10 @@ def test_outputs_that_say_the_same_count_once(size):
     mean, std = conditional(np.zeros((1, 2)), total, total, np.array([[3.0, 3.0]]))
     assert mean == pytest.approx(np.full((1, 2), 3.0))
     assert std == pytest.approx(np.zeros((1, 2)), abs=1e-7 * np.sqrt(size))
+    v, y = random(4), random(4, seed=1)  # contradictions count by how far they go along the only direction
+    total = size * np.outer(v, v)[None]
+    assert close(conditional(np.zeros((1, 4)), total, total, y[None])[0][0], v * (v @ y) / (v @ v), 1e-6)
+    total = np.full((1, 2, 2), size)
     nothing, std = conditional(np.ones((1, 2)), 0.0 * total, 0.0 * total, np.array([[3.0, 3.0]]))
     assert nothing.tolist() == [[1.0, 1.0]]
     assert std.tolist() == [[0.0, 0.0]]

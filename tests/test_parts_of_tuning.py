@@ -439,6 +439,22 @@ def test_densities_are_integrated_wherever_their_mass_is(centre, width):
     assert close(value, log_density(np.array([1.5])))
 
 
+@pytest.mark.parametrize(
+    ("bounds", "is_limit"),
+    [
+        (VarianceBounds(), True),
+        (VarianceBounds((0.01, 9.0), (0.0, 40.0)), True),  # less noise than that is not allowed
+        (VarianceBounds(signal=(1e-6, np.inf)), False),
+    ],
+)
+def test_a_look_at_targets_of_noise_ends_at_the_limit_unless_signal_must_be(bounds, is_limit):
+    rotated = targets(m=1)
+    rotated = replace(rotated, energy=np.append(np.full(6, 0.5), 6.0)[:, None], scale=np.ones(1))
+    ratio = tuned.look_for_ratio(rotated, CRITERIA["evidence"], bounds)
+    assert np.isinf(ratio).tolist() == [is_limit]
+    assert ratio[0] > 100.0
+
+
 # -- a rough look, and looks that zoom in
 
 
