@@ -772,7 +772,7 @@ class Bowl:
     """A bound whose landmarks are best at `centre`, in units of (1, 4), and whose theta is best at 0.3."""
 
     def __init__(self, centre, n_rows=1000):
-        self.landmarks, self.rows, self.looks = np.zeros((2, 2)), self, []
+        self.landmarks, self.rows, self.looks = np.array([[0.5, 0.0], [0.0, -0.5]]), self, []
         self.centre, self.n_rows = np.asarray(centre), n_rows
 
     def __len__(self):
@@ -798,9 +798,10 @@ def test_landmarks_and_parameters_move_together_at_one_speed():
     end = moving.moved(objective, theta, box, 40, lambda *args: reports.append(args))
     first, second = objective.looks[:2]
     np.testing.assert_array_equal(first[0], theta)
-    np.testing.assert_array_equal(first[1], np.zeros((2, 2)))
+    start = np.array([[0.5, 0.0], [0.0, -0.5]])
+    np.testing.assert_array_equal(first[1], start)
     assert second[0] == pytest.approx([0.9, 0.32], rel=1e-5)  # a tenth, and no further than the limit
-    assert second[1] == pytest.approx(np.array([[0.1, 0.4], [-0.1, 0.0]]), rel=1e-5)
+    assert second[1] - start == pytest.approx(np.array([[0.1, 0.4], [-0.1, 0.4]]), rel=1e-4)
     assert 6 < len(objective.looks) <= 40
     assert objective.landmarks == pytest.approx(objective.centre, abs=0.2)
     values = [Bowl.jointly(objective, *look)[0].value for look in list(objective.looks)]
@@ -825,7 +826,7 @@ def test_landmarks_move_for_as_many_looks_as_there_are(max_looks, n_looks):
 @pytest.mark.parametrize(("n_rows", "goes_on"), [(61_000, True), (63_000, False)])
 def test_landmarks_move_while_each_step_is_worth_it(n_rows, goes_on):
     """Five steps of a tenth each are worth it where they gain 5e-4 for each row: 31 for 62,000 rows."""
-    objective = Bowl(np.zeros((2, 2)), n_rows)
+    objective = Bowl(0.0, n_rows)
     objective.jointly = lambda theta, Z: (
         objective.looks.append(Z) or SimpleNamespace(value=-62.0 * Z[0, 0], gradient=np.zeros(1)),
         np.array([[-62.0, 0.0], [0.0, 0.0]]),
@@ -835,9 +836,32 @@ def test_landmarks_move_while_each_step_is_worth_it(n_rows, goes_on):
 
 
 def test_landmarks_stay_where_the_start_is_best():
-    objective, theta = Bowl(np.zeros((2, 2))), np.array([0.3])
+    start = Bowl(0.0).landmarks
+    objective, theta = Bowl(start), np.array([0.3])
     assert moving.moved(objective, theta, (np.zeros(1), np.ones(1)), 20) is theta
-    np.testing.assert_array_equal(objective.landmarks, np.zeros((2, 2)))
+    np.testing.assert_array_equal(objective.landmarks, start)
+
+
+def test_slopes_by_landmarks_are_compared_in_units_of_their_spread():
+    """Slopes of 1 beside one of 1e7 may be rounding: 1e-6 of the largest is added to their size."""
+    objective = Bowl(0.0)
+    objective.spread = lambda: np.array([1.0, 1e7])
+    start = objective.landmarks
+    objective.jointly = lambda theta, Z: (
+        objective.looks.append(Z) or SimpleNamespace(value=0.0, gradient=np.zeros(1)),
+        np.ones((2, 2)),
+    )
+    moving.moved(objective, np.array([0.3]), (np.zeros(1), np.ones(1)), 6)
+    step = (objective.looks[1] - start) / [1.0, 1e7]
+    assert step == pytest.approx(np.full((2, 2), -0.1) * [1.0 / 11.0, 1.0], rel=1e-4)
+
+
+def test_a_walk_goes_back_after_every_three_steps_without_a_gain():
+    walk = walk_of([10.0, *[10.0] * 3, *[11.0] * 6])
+    for k in range(1, 10):
+        assert not walk.step()
+        assert (walk._here is walk.best) == (k % 3 == 0)
+    assert walk._adam.speed == pytest.approx(0.1 * 0.3**3)
 
 
 # -- landmarks
