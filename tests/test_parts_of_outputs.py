@@ -10,6 +10,7 @@ from skspectral.inference import correlated, entries
 from skspectral.inference.correlated import negligible, smallest_ratio
 from skspectral.inference.covariances import _Counted
 from skspectral.linalg.covariance_pair import CovariancePair, Units, _factor
+from skspectral.linalg.entries import Entries
 from skspectral.linalg.output_basis import (
     OutputBasis,
     conditional,
@@ -306,3 +307,164 @@ def test_what_outputs_with_holes_begin_with():
     K = random(4, 4)
     shifted = entries._shifted(K, Units(0.5, 4.0))
     assert close(shifted, (K + 0.5 * np.eye(4)) / 4.0, 1e-14)
+
+
+# -- observed entries as one dense system
+
+
+class Table:
+    """A table of three outputs with holes, its covariances, and the dense system of what was observed."""
+
+    def __init__(self, has_mean):
+        rng = np.random.default_rng(0)
+        self.n, self.m = 6, 3
+        self.X = np.sort(rng.uniform(0, 3, self.n))
+        self.weight, self.scale = rng.uniform(0.5, 2.0, self.n), np.array([1.0, 2.0, 0.5])
+        self.Y = rng.normal(size=(self.n, self.m))
+        self.seen = np.array([[1, 1, 0], [1, 0, 1], [1, 1, 1], [1, 1, 1], [0, 1, 1], [1, 1, 0]], dtype=bool)
+        self.basis = np.column_stack([np.ones(self.n), self.X]) if has_mean else None
+        A, B = rng.normal(size=(2, self.m, self.m))
+        self.Vg, self.Ve = A @ A.T, B @ B.T + 0.3 * np.eye(self.m)
+        self.entries = Entries.make(self.Y, self.scale, self.seen, self.weight, self.basis)
+        self.at = [(i, j) for j in range(self.m) for i in range(self.n) if self.seen[i, j]]
+        self.root = np.sqrt(self.weight)
+        self.K = np.outer(self.root, self.root) * np.exp(-np.abs(self.X[:, None] - self.X))
+        self.C = np.array([[self.Vg[j, k] * self.K[i, h] + self.Ve[j, k] * (i == h) for h, k in self.at]
+                           for i, j in self.at])  # fmt: skip
+        self.y = np.array([self.root[i] * self.Y[i, j] / self.scale[j] for i, j in self.at])
+        self.F = np.zeros((len(self.at), 0))
+        if has_mean:  # weighted functions of each output in turn
+            self.F = np.array([np.kron(np.eye(self.m)[j], self.root[i] * self.basis[i]) for i, j in self.at])
+        C_inv = np.linalg.inv(self.C)
+        self.G = self.F.T @ C_inv @ self.F
+        self.P = C_inv - C_inv @ self.F @ np.linalg.inv(self.G) @ self.F.T @ C_inv if has_mean else C_inv
+        self.system = self.entries.solve(self.K, self.Vg, self.Ve)
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["mean", "no mean"])
+def table(request):
+    return Table(request.param)
+
+
+def test_entries_are_ordered_by_output_and_then_by_row(table):
+    entries = table.entries
+    assert list(zip(entries.row, entries.output, strict=True)) == table.at
+    assert entries.y == pytest.approx(table.y)
+    values = np.arange(1.0, len(table.at) + 1.0)
+    scattered = entries.scattered(values)
+    for (i, j), value in zip(table.at, values, strict=True):
+        assert scattered[i, j] == value
+    assert np.count_nonzero(scattered) == len(values)
+    np.testing.assert_array_equal(
+        entries.gathered(np.stack([scattered, 2.0 * scattered])), [values, 2.0 * values]
+    )
+    one, other = entries.same_row
+    expected = [(a, b) for a, (i, _) in enumerate(table.at) for b, (h, _) in enumerate(table.at) if i == h]
+    assert list(zip(one, other, strict=True)) == expected
+    M = random(6, 6)
+    assert close(entries.weighted(M), np.diag(table.root) @ M @ np.diag(table.root), 1e-12)
+    plain = Entries.make(table.Y, table.scale, table.seen, None, table.basis)
+    assert plain.y == pytest.approx([table.Y[i, j] / table.scale[j] for i, j in table.at])
+    Q = entries.Q
+    assert close(Q.T @ Q, np.eye(Q.shape[1]), 1e-12)
+    assert close(Q @ (Q.T @ table.F), table.F, 1e-12)
+
+
+def test_the_system_of_entries_is_the_dense_one(table):
+    system = table.system
+    assert close(system.inverse, np.linalg.inv(table.C), 1e-10)
+    assert system.log_det == pytest.approx(np.linalg.slogdet(table.C)[1])
+    assert close(system.P, table.P, 1e-9)
+    assert close(system.dual, table.P @ table.y, 1e-9)
+    # in orthonormal mean functions: less log |F'F| of weighted ones
+    log_det = (
+        np.linalg.slogdet(table.C)[1]
+        + np.linalg.slogdet(table.G)[1]
+        - np.linalg.slogdet(table.F.T @ table.F)[1]
+    )
+    assert system.value == pytest.approx(log_det + table.y @ table.P @ table.y)
+    assert table.entries.solve(table.K, -table.Vg, table.Ve) is None
+
+
+def test_probes_of_entries_are_draws_of_the_model(table):
+    """C^-1 times L z is L^-T z, whose products have the mean C^-1, and P after the mean functions."""
+    z = np.random.default_rng(0).normal(size=(len(table.C), 64))
+    L = np.linalg.cholesky(table.C)
+    assert close(table.system.probes, np.linalg.solve(L.T, z), 1e-9)
+    assert close(table.system.dual_probes(), table.P @ (L @ z), 1e-8)
+
+
+@pytest.mark.parametrize(("n_seen", "expected"), [(6, True), (5, False)])
+def test_tables_are_dense_with_no_more_holes_than_entries(n_seen, expected):
+    seen = np.zeros((6, 2), dtype=bool)
+    seen.flat[:n_seen] = True
+    entries = Entries.make(np.ones((6, 2)), np.ones(2), seen, None, None)
+    assert entries.solve(np.eye(6), np.eye(2), np.eye(2)).is_dense is expected
+
+
+def test_sums_over_entries(table):
+    S, entries = random(len(table.at), len(table.at), seed=3), table.entries
+    by_kernel, within = entries.row_sums(S, table.K)
+    by_rows = entries.by_rows(S, table.Vg)
+    expected = np.zeros((2, 3, 3))
+    rows = np.zeros((6, 6))
+    for a, (i, j) in enumerate(table.at):
+        for b, (h, k) in enumerate(table.at):
+            expected[0, j, k] += S[a, b] * table.K[i, h]
+            expected[1, j, k] += S[a, b] * (i == h)
+            rows[i, h] += table.Vg[j, k] * S[a, b]
+    assert close(by_kernel, expected[0], 1e-12)
+    assert close(within, expected[1], 1e-12)
+    assert close(by_rows, rows, 1e-12)
+
+
+def test_traces_of_blocks(table):
+    back = random(3, 2, seed=4)
+    P = np.zeros((3, 3, 6, 6))
+    for a, (i, j) in enumerate(table.at):
+        for b, (h, k) in enumerate(table.at):
+            P[j, k, i, h] = table.P[a, b]
+    blocks = np.einsum("xa,yb,xyij->abij", back, back, P)
+    kernels = ((table.K, table.K), (table.K, np.eye(6)), (np.eye(6), np.eye(6)))
+    for found, (A, B) in zip(table.system.traces(table.K, back), kernels, strict=True):
+        expected = np.einsum("djpq,qr,kcrs,sp->djkc", blocks, A, blocks, B)
+        assert close(found, expected, 1e-9)
+
+
+def test_coefficients_of_entries_are_those_of_generalised_least_squares():
+    table = Table(True)
+    beta = np.linalg.solve(table.G, table.F.T @ np.linalg.solve(table.C, table.y))
+    assert close(table.system.mean_coefficients(), beta.reshape(3, 2).T, 1e-9)
+    covariance = np.linalg.inv(table.G)
+    expected = [covariance[2 * j : 2 * j + 2, 2 * j : 2 * j + 2] for j in range(3)]
+    assert close(table.system.mean_covariances(), np.stack(expected), 1e-9)
+
+
+def test_rows_left_out_are_predicted_by_all_others(table):
+    order = []
+    for i, chosen, residual, variance in table.system.left_out():
+        order.append(i)
+        o = np.array([h != i for h, _ in table.at])
+        assert np.flatnonzero(~o).tolist() == sorted(chosen)
+        C, F = table.C[np.ix_(o, o)], table.F[o]
+        gain = table.C[np.ix_(chosen, o)] @ np.linalg.inv(C)
+        gap = table.F[chosen] - gain @ F
+        G = F.T @ np.linalg.solve(C, F)
+        beta = np.linalg.solve(G, F.T @ np.linalg.solve(C, table.y[o]))
+        mean = table.F[chosen] @ beta + gain @ (table.y[o] - F @ beta)
+        total = table.C[np.ix_(chosen, chosen)] - gain @ table.C[np.ix_(o, chosen)]
+        total = total + gap @ np.linalg.solve(G, gap.T)
+        assert residual == pytest.approx(table.y[chosen] - mean)
+        assert variance == pytest.approx(np.diag(total))
+    assert order == list(range(6))
+
+
+def test_what_entries_explain_of_new_values(table):
+    c, outputs = random(len(table.at), 4, seed=5), np.array([0, 2, 1, 2])
+    basis = None if table.basis is None else random(4, 2, seed=6)
+    expected = c.T @ np.linalg.solve(table.C, c)
+    if basis is not None:
+        new = np.array([np.kron(np.eye(3)[j], f) for j, f in zip(outputs, basis, strict=True)]).T
+        gap = new - table.F.T @ np.linalg.solve(table.C, c)
+        expected = expected - gap.T @ np.linalg.solve(table.G, gap)
+    assert close(table.system.explained(c, basis, outputs), expected, 1e-9)
