@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from itertools import combinations
 from types import SimpleNamespace
 
 import numpy as np
@@ -137,6 +138,19 @@ def test_a_normal_density_has_the_weights_of_its_design(monkeypatch, p):
     assert np.linalg.norm(z[1:], axis=1) == pytest.approx(1.1 * np.sqrt(p))
     corners = len(z) - 1 - 2 * p
     assert corners == (0 if p > 11 else {2: 4, 3: 8, 5: 16}[p])
+
+
+def test_corners_of_a_design_tell_main_effects_and_pairs_apart():
+    """As many as Sanchez & Sanchez (2005) need, and no product of up to four columns is a constant."""
+    sizes = [2, 4, 8, 16, 16, 32, 64, 64, 128, 128, 128]
+    for p, size in enumerate(sizes, 1):
+        corners = design._corners(p)
+        assert corners.shape == (size, p)
+        assert (np.abs(corners) == 1.0).all()
+        for k in range(1, 5):
+            for columns in combinations(range(p), k):
+                assert corners[:, columns].prod(axis=1).sum() == 0.0
+    assert design._corners(12).shape == (0, 12)
 
 
 # -- descents
