@@ -11,10 +11,10 @@ from scipy.stats import expon, gamma, norm
 
 from skspectral.criteria import CRITERIA, Box, profile
 from skspectral.criteria.form import Terms, profile_at_one
-from skspectral.inference import averaging, tuned, uncertainty
+from skspectral.inference import averaging, tuned, tuning, uncertainty
 from skspectral.inference.averaging import _Panels
 from skspectral.inference.tuned import Tuned
-from skspectral.inference.tuning import TuningResult, look_at_each, zoom
+from skspectral.inference.tuning import TuningResult, look_at_each, minimize_each, zoom
 from skspectral.inference.variances import VarianceBounds, VariancePrior, finite_ratio, resolvable_ratios
 from skspectral.linalg.rotated import Rotated
 from skspectral.linalg.rows import RowCounts
@@ -480,6 +480,68 @@ def test_a_look_takes_one_step_of_newton_from_the_best_point():
 
     assert look_at_each(steep, 1, -1.0, 1.0) == pytest.approx([-0.25])
     assert look_at_each(steep, 1, 0.02, 1.0) == pytest.approx([0.02])  # the curvature is negative there
+
+    assert look_at_each(bowls([1.6], 1e9), 1, -1.0, 2.0) == pytest.approx([1.6])
+
+    def straight(x, outputs):
+        value = np.where(np.isinf(x), 1e9, np.where(np.isinf(x), 0.0, x))
+        return value, np.ones_like(value), np.zeros_like(value)
+
+    assert look_at_each(straight, 1, -0.5, 1.0) == pytest.approx([-0.5])
+
+
+def test_a_grid_has_steps_of_a_quarter_or_less():
+    for x_max, n in ((1.0, 5), (1.1, 6), (1.25, 6)):
+        assert tuning._grid(0.0, x_max) == pytest.approx(np.linspace(0.0, x_max, n))
+
+
+def test_minima_without_a_tie_win_by_any_gain():
+    found = minimize_each(bowls([0.1], 1e9), 1, -0.2, 0.3)
+    assert found.place.tolist() == ["interior"]
+    assert found.first_slope == pytest.approx([-0.3])
+
+
+def test_cells_with_hidden_roots_are_cut_into_eight():
+    """f' = (x - 0.3)(x - 0.4375) of the second output has one sign at both ends of the cell [1/4, 1/2]."""
+    grid = np.linspace(-1.0, 1.0, 9)
+
+    def objective(x, outputs):
+        roots = np.array([[-0.6, 9.0], [0.3, 0.4375]])[outputs]
+        slope = (x - roots[:, 0]) * (x - roots[:, 1]) * np.where(outputs == 0, -1.0, 1.0)
+        return slope, slope, (2.0 * x - roots.sum(axis=1)) * np.where(outputs == 0, -1.0, 1.0)
+
+    _, f1, f2 = objective(grid[:, None], np.arange(2))
+    outputs, a, b = tuning._brackets(objective, grid, f1, f2)
+    assert outputs.tolist() == [0, 1]
+    assert (a.tolist(), b.tolist()) == ([-0.75, 0.40625], [-0.5, 0.4375])
+
+
+def test_brackets_are_refined_in_batches(monkeypatch):
+    centres = np.linspace(0.01, 0.2, 11)
+    objective, outputs = bowls(centres), np.arange(11)
+    for batch in (4, 11, 99):
+        monkeypatch.setattr(tuning, "_BATCH", batch)
+        x, f, steps = tuning._refine_in_batches(objective, outputs, np.zeros(11), np.full(11, 0.25))
+        assert x == pytest.approx(centres)
+        assert f == pytest.approx(np.zeros(11), abs=1e-12)
+        assert (steps == 2).all()
+
+
+@pytest.mark.parametrize("root", [0.3, 0.7])
+def test_brackets_are_halved_where_newton_leads_nowhere(root):
+    looks = []
+
+    def objective(x, outputs):
+        looks.append(x.item())
+        return x, 0.1 * (x - root), np.full_like(x, -1.0)
+
+    x, _, n_steps = tuning._refine(objective, np.zeros(1, dtype=int), np.zeros(1), np.ones(1))
+    assert x[0] == pytest.approx(root, abs=1e-9)
+    a, b = 0.0, 1.0
+    for look in looks:
+        assert look == pytest.approx(0.5 * (a + b))
+        a, b = (look, b) if look < root else (a, look)
+    assert len(looks) == n_steps
 
 
 @pytest.mark.parametrize("n_looks", [0, 1, 5])
