@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from mutation.__main__ import final, is_open, packed, unpacked
+from mutation.calls import Calls
 from mutation.choice import FileOfTests, batches, names_of_tests
 from mutation.forks import OUT_OF_TIME, is_in_functions, limited, renewed_codes
 from mutation.operators import OPERATORS, Source
@@ -241,6 +242,37 @@ def test_what_is_judged_is_not_judged_again_unless_asked_or_no_longer_explained(
 def test_calls_come_back_from_the_log():
     calls = {"a": (0.1, ["m.py f", "m.py g"]), "b": (0.2, []), "c": (0.3, ["m.py g"])}
     assert unpacked(packed(calls)) == calls
+
+
+SHARING = """
+import importlib.util
+import pytest
+
+spec = importlib.util.spec_from_file_location("part", {path!r})
+part = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(part)
+
+@pytest.fixture(scope="module")
+def shared():
+    return part.f()
+
+def test_first(shared): pass
+def test_second(shared): part.g()
+def test_alone(): pass
+"""
+
+
+def test_what_a_shared_fixture_calls_counts_for_all_that_use_it(tmp_path):
+    package = tmp_path / "skspectral"
+    package.mkdir()
+    (package / "part.py").write_text("def f(): return 1\ndef g(): return 2\n")
+    (tmp_path / "test_sharing.py").write_text(SHARING.format(path=str(package / "part.py")))
+    calls = Calls(tmp_path)
+    options = ["-q", "-p", "no:cacheprovider", "-n", "0", f"--rootdir={tmp_path}", str(tmp_path)]
+    assert pytest.main(options, plugins=[calls]) == 0
+    called = {name.rpartition("::")[2]: functions for name, (_, functions) in calls.tests.items()}
+    f, g = "skspectral/part.py f", "skspectral/part.py g"
+    assert called == {"test_first": [f], "test_second": [f, g], "test_alone": []}
 
 
 def test_the_summary_counts_what_the_time_limit_killed():

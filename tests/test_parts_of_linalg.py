@@ -450,7 +450,7 @@ def test_bounds_of_greedy_choices_hold_the_minimum():
     least = -0.5 * z @ K @ np.linalg.solve(K + g * np.eye(40), z)
     assert search.gap == 2.0  # nothing is explained yet
     for k in range(12):
-        search.step()
+        search.step(dual=True)
         if k % 4 == 3:
             search.tighten()
         assert search.lower <= least + 1e-9

@@ -20,25 +20,36 @@ class Calls:
 
     def __init__(self, root):
         self.root, self.tests, self.failed = root, {}, []
+        self._codes, self._of_fixture = set(), {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item):
-        """Note the code that runs during a test, its fixtures included."""
-        codes = set()
-
-        def note(frame, event, _):
-            if event == "call":
-                codes.add(frame.f_code)
-
-        started = time.process_time()
-        threading.setprofile(note)
-        sys.setprofile(note)
+        """Note the code that runs during a test, or that has run for the fixtures that it shares."""
+        self._codes, started = set(), time.process_time()
+        threading.setprofile(self._note)
+        sys.setprofile(self._note)
         try:
             return (yield)
         finally:
             sys.setprofile(None)
             threading.setprofile(None)
+            fixtures = [each for many in item._fixtureinfo.name2fixturedefs.values() for each in many]
+            codes = self._codes.union(*(self._of_fixture.get(fixture, ()) for fixture in fixtures))
             self.tests[item.nodeid] = (round(time.process_time() - started, 3), self._names(codes))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef):
+        """Note the code that runs for a fixture: the next tests have it without running it."""
+        before, self._codes = self._codes, set()
+        try:
+            return (yield)
+        finally:
+            self._of_fixture.setdefault(fixturedef, set()).update(self._codes)
+            self._codes |= before
+
+    def _note(self, frame, event, _):
+        if event == "call":
+            self._codes.add(frame.f_code)
 
     def leave_out_last(self):
         """Forget the last test, which failed; return its name."""
