@@ -1,5 +1,6 @@
 """Small parts of correlated outputs beside naive definitions: pairs of covariances and what leads to them."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -278,16 +279,16 @@ def test_the_ratios_of_independent_outputs():
     assert found.noise_ratio.tolist() == [1.0 / 999.0, 1e-3]
 
 
+def solution(rotated, noise, signal):
+    """Return variances of outputs alone, as far as covariances begin with them."""
+    noise, signal = np.array(noise), np.array(signal)
+    return SimpleNamespace(rotated=rotated, noise_var=noise, signal_var=signal, noise_ratio=noise / signal)
+
+
 def test_what_outputs_with_holes_begin_with():
     """Two groups of outputs with their own rows; the larger one has the mean variance."""
     first = rotated_of([0.5, 2.0], 2, 4, [1.0, 3.0], resolution=2e-9)
     second = rotated_of([0.1, 0.3, 8.0], 1, 7, [10.0])
-
-    def solution(rotated, noise, signal):
-        noise, signal = np.array(noise), np.array(signal)
-        return SimpleNamespace(
-            rotated=rotated, noise_var=noise, signal_var=signal, noise_ratio=noise / signal
-        )
 
     alone = [
         (np.array([0, 2]), solution(first, [0.5, 1e-20], [1.0, 7.0])),
@@ -468,3 +469,44 @@ def test_what_entries_explain_of_new_values(table):
         gap = new - table.F.T @ np.linalg.solve(table.C, c)
         expected = expected - gap.T @ np.linalg.solve(table.G, gap)
     assert close(table.system.explained(c, basis, outputs), expected, 1e-9)
+
+
+class CapturedError(Exception):
+    """What a search was asked to do."""
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_search_over_entries_begins_in_standardised_units(monkeypatch, given):
+    """Of three outputs the second does not vary; noise 0.5 and 9, signal 2 and 18 in the units of y."""
+    rng, seen = np.random.default_rng(0), np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)
+    first, second = rotated_of([0.5, 2.0], 2, 4, [1.0, 1.0]), rotated_of([0.1, 8.0], 1, 3, [3.0], seed=3)
+    first = replace(first, energy=first.energy * [1.0, 0.0])
+    alone = [
+        (np.array([0, 1]), solution(first, [0.5, 1.0], [2.0, 1.0])),
+        (np.array([2]), solution(second, [9.0], [18.0])),
+    ]
+    present = np.array([True, True, True, False])
+    data = SimpleNamespace(n_outputs=3, Y=rng.normal(size=(4, 3)), observed=seen, present=present,
+                           weight=np.array([1.0, 4.0, 1.0, 0.0]), basis=None)  # fmt: skip
+    start = OutputBasis.of_variances(np.array([2.0, 7.0, 18.0]), np.array([0.5, 7.0, 9.0])) if given else None
+
+    def capture(model, start):
+        raise CapturedError(model, start)
+
+    monkeypatch.setattr(entries, "minimize_covariances", capture)
+    K = random(4, 4)
+    with pytest.raises(CapturedError) as caught:
+        entries.solve_entries(alone, data, K, start)
+    model, pair = caught.value.args
+    ridge, mean_variance = 1e-6 * 2.5 / 3, 2.5 / 3  # of the group with most rows
+    size = mean_variance + ridge
+    assert model.least == pytest.approx((1e-6 / ((8.0 + ridge) / size), 1e-6 * ridge / size), rel=1e-9)
+    root = np.sqrt(data.weight)
+    assert close(model.K, (np.outer(root, root) * K + ridge * np.eye(4)) / size, 1e-12)
+    np.testing.assert_array_equal(model.entries.seen, (seen & present[:, None])[:, [0, 2]])
+    G, E = pair.covariances
+    assert close(G / size, np.diag([2.0, 2.0]), 1e-9)
+    assert close(E + ridge * G / size, np.diag([0.5, 1.0]), 1e-9)
+    values = model.entries.scattered(model.entries.y)
+    expected = root[:, None] * data.Y[:, [0, 2]] / [1.0, 3.0] * model.entries.seen
+    assert close(values, expected, 1e-12)
