@@ -113,8 +113,8 @@ def test_densities_are_not_asked_for_beyond_bounds_but_at_them():
     bounded = design._Bounded(lambda theta: 7.0, np.array([[-1.0, 2.0], [0.0, 3.0]]))
     for theta, expected in (
         *(((-1.0, 3.0), 7.0), ((2.0 + 1e-12, 0.0), 7.0), ((-1.0 - 1e-12, 0.0), 7.0)),
-        *(((2.0 + 1e-11, 0.0), -np.inf), ((-1.0 - 1e-11, 1.0), -np.inf), ((0.0, -1e-11), -np.inf)),
-        *(((0.0, 3.0 + 1e-11), -np.inf), ((0.0, 3.0 + 3e-12), 7.0)),
+        *(((2.0 + 4e-12, 0.0), -np.inf), ((-1.0 - 3e-12, 1.0), -np.inf), ((0.0, -1.5e-12), -np.inf)),
+        *(((0.0, 3.0 + 5e-12), -np.inf), ((0.0, 3.0 + 3e-12), 7.0)),
     ):
         assert bounded(np.array(theta)) == expected
 
