@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from problems import close
 
+from skspectral.criteria.joint_evidence import JointEvidence
 from skspectral.inference import correlated, entries
 from skspectral.inference.correlated import negligible, smallest_ratio
 from skspectral.inference.covariances import _Counted
@@ -488,7 +489,8 @@ def test_a_search_over_entries_begins_in_standardised_units(monkeypatch, given):
     present = np.array([True, True, True, False])
     data = SimpleNamespace(n_outputs=3, Y=rng.normal(size=(4, 3)), observed=seen, present=present,
                            weight=np.array([1.0, 4.0, 1.0, 0.0]), basis=None)  # fmt: skip
-    start = OutputBasis.of_variances(np.array([2.0, 7.0, 18.0]), np.array([0.5, 7.0, 9.0])) if given else None
+    of_varying = OutputBasis.of_variances(np.array([2.0, 18.0]), np.array([0.5, 9.0]))
+    start = of_varying.within(np.eye(3)[:, [0, 2]], np.eye(3)[[0, 2]]) if given else None
 
     def capture(model, start):
         raise CapturedError(model, start)
@@ -504,9 +506,46 @@ def test_a_search_over_entries_begins_in_standardised_units(monkeypatch, given):
     root = np.sqrt(data.weight)
     assert close(model.K, (np.outer(root, root) * K + ridge * np.eye(4)) / size, 1e-12)
     np.testing.assert_array_equal(model.entries.seen, (seen & present[:, None])[:, [0, 2]])
+    assert_is_sound(pair)
     G, E = pair.covariances
     assert close(G / size, np.diag([2.0, 2.0]), 1e-9)
     assert close(E + ridge * G / size, np.diag([0.5, 1.0]), 1e-9)
     values = model.entries.scattered(model.entries.y)
     expected = root[:, None] * data.Y[:, [0, 2]] / [1.0, 3.0] * model.entries.seen
     assert close(values, expected, 1e-12)
+
+
+# -- steps of scoring
+
+
+@pytest.mark.parametrize("size", [1e-4, 1.0, 1e4])
+def test_scoring_solves_two_equations_for_each_pair(size):
+    s, count, signal = np.geomspace(0.01, 5.0, 6), size * np.linspace(1.0, 3.0, 6), np.array([0.2, 0.5, 0.9])
+    evidence = JointEvidence(s, count, random(6, 3), signal, 1.0 - signal, 0.0)
+    w = 1.0 / (np.outer(s, signal) + 1.0 - signal)
+    gg, ge, ee = (np.einsum("i,ij,ik->jk", count * s**power, w, w) for power in (2, 1, 0))
+    (Mg, Me), (G, E) = evidence.slopes(), evidence.scoring_step()
+    assert close(gg * G + ge * E, -Mg, 1e-9)
+    assert close(ge * G + ee * E, -Me, 1e-9)
+    alike = JointEvidence(np.ones(6), count, random(6, 3), signal, 1.0 - signal, 0.0)
+    G, E = alike.scoring_step()
+    np.testing.assert_array_equal(G, np.zeros((3, 3)))
+    w = np.ones((6, 3))
+    assert close(E, -alike.slopes()[1] / np.einsum("i,ij,ik->jk", count, w, w), 1e-9)
+
+
+def test_outputs_of_which_none_varies_have_covariances_of_0():
+    rotated = rotated_of([0.5, 2.0], 2, 3, [1.0, 1.0])
+    still = replace(rotated, energy=0.0 * rotated.energy, y_tilde=0.0 * rotated.y_tilde)
+    found = correlated.tune_correlated(still, np.zeros((1, 1)))
+    result = found.result
+    assert (result.status, result.gradient_norm, result.signal_rank, result.n_evaluations) == (
+        "low_rank",
+        0.0,
+        0,
+        0,
+    )
+    assert not found.basis.signal_covariance.any()
+    assert not found.basis.noise_covariance.any()
+    np.testing.assert_array_equal(found.information.standard_errors(np.ones((1, 2, 2)), 0), [np.inf])
+    assert len(found.independent.noise_ratio) == len(found.independent.noise_var) == 0
