@@ -15,7 +15,7 @@ from skspectral.inference.changing_noise import ChangingNoise
 from skspectral.inference.correlated import _Complete
 from skspectral.inference.covariances import _Counted, _status, _with_missing, _without_traces
 from skspectral.inference.mean_summary import MeanSummary
-from skspectral.inference.observations import observe
+from skspectral.inference.observations import Observations, observe
 from skspectral.inference.sparse import Ascent, worthwhile
 from skspectral.inference.sparse_noise import KnownNoise, ProfiledNoise, TooLittleNoise
 from skspectral.inference.student_mixture import StudentMixture, inflate
@@ -928,3 +928,13 @@ def test_coefficients_are_tested_by_student_t_of_their_degrees_of_freedom(freedo
     summary = MeanSummary(("1", "x"), np.array([0.0, -3.0]), np.diag([0.0, 4.0]), freedom)
     assert summary.t_values.tolist() == [0.0, -1.5]
     assert summary.p_values == pytest.approx([1.0, 2.0 * t(dof).cdf(-1.5)])
+
+
+def test_the_largest_curvature_of_a_row_is_that_of_the_logistic_density():
+    """p (1 - p) times the weight, p at the latent values with what is added to them."""
+    F, weight = np.array([[0.0], [-2.0], [3.0]]), np.array([1.0, 4.0, 2.0])
+    for offset in (0.0, np.array([1.5])):
+        seen = Observations(Bernoulli(), np.array([1.0, 0.0, 1.0]), weight, offset)
+        p = 1.0 / (1.0 + np.exp(-(F[:, 0] + offset)))
+        assert seen.largest_step_curvature(F) == pytest.approx((weight * p * (1.0 - p)).max())
+        assert seen.shifted(F) == pytest.approx(F[:, 0] + offset)
