@@ -327,10 +327,12 @@ def test_a_bound_times_a_noise_ratio_may_be_beyond_all_numbers():
     assert profile_at_one(5, 2.0, 1.0, 0.0, 0.0, 1e200, limits)[2] == pytest.approx(0.4)
 
 
+@pytest.mark.parametrize("n_rows", [2, 14])
 @pytest.mark.parametrize("tau", [0.0, 0.3, 50.0])
-def test_the_evidence_that_a_factor_is_certain_of(tau):
+def test_the_evidence_that_a_factor_is_certain_of(tau, n_rows):
     """H rises by n log(1 + tau/(n g)), and no noise variance makes a difference to that."""
-    *_, rotated = make(1)
+    *_, rotated = make(1, n=n_rows)
+    assert certain_evidence(tau).is_density
     criterion, x, h = certain_evidence(tau), np.array([[-3.0], [0.0], [2.5]]), 1e-4
     plain, found = CRITERIA["evidence"](rotated, x), criterion(rotated, x)
     n = rotated.n_free
