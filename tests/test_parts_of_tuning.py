@@ -1,6 +1,7 @@
 """Small parts of tuning beside naive definitions: bounds and priors of variances, ranges, intervals."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -453,6 +454,57 @@ def test_a_look_at_targets_of_noise_ends_at_the_limit_unless_signal_must_be(boun
     ratio = tuned.look_for_ratio(rotated, CRITERIA["evidence"], bounds)
     assert np.isinf(ratio).tolist() == [is_limit]
     assert ratio[0] > 100.0
+
+
+def nodes_one_by_one(log_density, edges, steepest, most):
+    """Return the nodes of `_quadrature`, panel by panel: halves that agree to 1e-10 of all are enough."""
+
+    def panel(a, b):
+        x, w = np.polynomial.legendre.leggauss(8)
+        x, w = 0.5 * (a + b) + 0.5 * (b - a) * x, 0.5 * (b - a) * w
+        return a, b, x, np.log(w)[:, None] + log_density(x)
+
+    open_panels, done = [panel(a, b) for a, b in pairwise(edges)], []
+    for _ in range(40):
+        peak = np.max([p[3].max(axis=0) for p in done + open_panels], axis=0)
+        gap = 0.5 * np.diff(np.polynomial.legendre.leggauss(8)[0]).max() * 0.5
+        open_panels = [
+            p for p in open_panels if (p[3].max(axis=0) + steepest * gap * (p[1] - p[0]) >= peak - 45.0).any()
+        ]
+        halves = [(panel(a, 0.5 * (a + b)), panel(0.5 * (a + b), b)) for a, b, *_ in open_panels]
+        peak = np.max([p[3].max(axis=0) for p in done + [half for pair in halves for half in pair]], axis=0)
+        areas = [sum(np.exp(half[3] - peak).sum(axis=0) for half in pair) for pair in halves]
+        total = sum(areas) + sum(np.exp(p[3] - peak).sum(axis=0) for p in done)
+        following = []
+        for p, pair, area in zip(open_panels, halves, areas, strict=True):
+            is_rough = (np.abs(area - np.exp(p[3] - peak).sum(axis=0)) > 1e-10 * total).any()
+            following, done = (following + list(pair), done) if is_rough else (following, [*done, p])
+        open_panels = following
+        if not open_panels or 8 * (len(done) + len(open_panels)) > most:
+            break
+    return np.sort(np.concatenate([p[2] for p in done + open_panels]))
+
+
+@pytest.mark.parametrize("most", [4096, 150, 200])
+@pytest.mark.parametrize("height", [-300.0, 0.0, 300.0])
+def test_panels_are_halved_where_halves_disagree_and_left_out_where_nothing_is(monkeypatch, most, height):
+    monkeypatch.setattr(averaging, "_MAX_NODES", most)
+
+    def log_density(x):
+        narrow = np.logaddexp(-0.5 * ((x - 0.3) / 0.02) ** 2, -0.5 * ((x - 3.0) / 0.05) ** 2 - 1.0)
+        return np.stack([narrow + height, -np.abs(x - 2.0)], axis=1)
+
+    edges = np.linspace(-60.0, 9.0, 24)
+    x, log_mass = averaging._quadrature(log_density, edges, 40.0)
+    assert x == pytest.approx(nodes_one_by_one(log_density, edges, 40.0, most), abs=1e-9)
+    assert log_mass.shape == (len(x), 2)
+
+
+def test_first_panels_move_with_their_range():
+    for flat in (-1.0, 20.0, 40.3, 90.0):
+        edges = averaging._edges(0.0, 70.0, flat)
+        for shift in (-33.0, 5.0):
+            assert averaging._edges(shift, 70.0 + shift, flat + shift) == pytest.approx(edges + shift)
 
 
 # -- a rough look, and looks that zoom in
