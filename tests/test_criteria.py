@@ -16,6 +16,7 @@ from skspectral.criteria.evidence import (
     profiles_of_stack,
 )
 from skspectral.criteria.form import Terms
+from skspectral.criteria.lower_bound import certain_evidence
 from skspectral.criteria.posterior import posterior_gradient, posterior_hessian, posterior_score
 
 NAMES = sorted(CRITERIA)
@@ -356,3 +357,30 @@ def test_a_misfit_beyond_all_numbers_is_infinite():
 def test_a_bound_times_a_noise_ratio_may_be_beyond_all_numbers():
     limits = Box(np.zeros(1), np.full(1, np.inf), np.zeros(1), np.full(1, 1e300))
     assert profile_at_one(5, 2.0, 1.0, 0.0, 0.0, 1e200, limits)[2] == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("n_rows", [2, 14])
+@pytest.mark.parametrize("tau", [0.0, 0.3, 50.0])
+def test_the_evidence_that_a_factor_is_certain_of(tau, n_rows):
+    """H rises by n log(1 + tau/(n g)), and no noise variance makes a difference to that."""
+    *_, rotated = make(1, n=n_rows)
+    assert certain_evidence(tau).is_density
+    criterion, x, h = certain_evidence(tau), np.array([[-3.0], [0.0], [2.5]]), 1e-4
+    plain, found = CRITERIA["evidence"](rotated, x), criterion(rotated, x)
+    n = rotated.n_free
+    np.testing.assert_allclose(found.H, plain.H + n * np.log(1.0 + tau / (n * np.exp(x))))
+    np.testing.assert_array_equal(found.A, plain.A)
+    behind, ahead = criterion(rotated, x - h), criterion(rotated, x + h)
+    np.testing.assert_allclose(found.H1, (ahead.H - behind.H) / (2 * h), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(found.H2, (ahead.H1 - behind.H1) / (2 * h), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_evidence_that_a_factor_is_certain_of_at_both_limits():
+    *_, rotated = make(1)
+    far = np.array([[-800.0], [np.inf]])
+    plain, found = CRITERIA["evidence"](rotated, far), certain_evidence(0.3)(rotated, far)
+    np.testing.assert_allclose(found.H1, plain.H1 - np.array([[rotated.n_free], [0.0]]))
+    np.testing.assert_allclose(found.H2, plain.H2)
+    assert np.isinf(found.H[0]).all()
+    np.testing.assert_allclose(found.H[1], plain.H[1])

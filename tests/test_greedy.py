@@ -32,7 +32,7 @@ def test_the_gap_brackets_the_exact_minimum(seed, n, m, log_g, candidates):
     search = SparseGreedy(gram, X, Y, g, candidates=candidates, random_state=seed)
     slack = 1e-9 * float((Y**2).sum())
     uppers, lowers = [search.upper], [search.lower]
-    while search.step():
+    while search.step(dual=True):
         if len(search.chosen) % 3 == 0:
             search.tighten()
         uppers.append(search.upper)
@@ -50,7 +50,7 @@ def test_what_a_step_attains_is_the_minimum_on_its_support():
     gram, g = make_gram(RBF(1.0)), 0.1
     search = SparseGreedy(gram, X, y, g)
     for _ in range(12):
-        search.step()
+        search.step(dual=True)
     K, chosen, dual = gram.square(X), search.chosen, search.chosen_dual
     C = K[:, chosen]
     attained = -0.5 * (C.T @ y) @ np.linalg.solve(g * C[chosen] + C.T @ C, C.T @ y)
@@ -129,7 +129,7 @@ def test_the_gap_brackets_the_weighted_minimum(seed, n, log_g):
     search = SparseGreedy(gram, X, y, g, weight=weight)
     slack = 1e-9 * float(weight @ y**2)
     for _ in range(5):
-        search.step()
+        search.step(dual=True)
         assert search.lower <= exact + slack
         search.tighten()
         assert search.lower - slack <= exact <= search.upper + slack

@@ -1,15 +1,19 @@
 """The tool that mutates: every operator makes valid and different code, and a seed always the same sample."""
 
 import ast
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from mutation.__main__ import final, is_open, packed, unpacked
+from mutation.calls import Calls
 from mutation.choice import FileOfTests, batches, names_of_tests
-from mutation.forks import is_in_functions, replace_code
+from mutation.forks import OUT_OF_TIME, is_in_functions, limited, renewed_codes
 from mutation.operators import OPERATORS, Source
 from mutation.report import HARMLESS, read_harmless, summary, why_harmless
-from mutation.sample import Mutant, draw, make_mutant, sites
+from mutation.sample import Mutant, draw, every, make_mutant, sites
 from mutation.workshop import last_test
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -115,6 +119,13 @@ def test_a_seed_always_draws_the_same_sample(source):
     assert len(draw([source], 10_000, 0)) <= len(sites(source))
 
 
+def test_all_mutants_of_some_functions_are_made(source, mutants):
+    inside = [mutant for mutant in mutants if mutant.function == "f"]
+    assert {mutant.key for mutant in every([source], "^f$")} == {mutant.key for mutant in inside}
+    assert len(inside) < len({mutant.key for mutant in mutants}) == len(every([source], ""))
+    assert every([source], "g") == []
+
+
 def test_functions_are_named_as_python_names_them():
     text = "a = 1\nclass C:\n b = 2\n def f(self, c=3):\n  def g(): return 4\n  return lambda: 5\n"
     source = Source("skspectral/f.py", text)
@@ -124,23 +135,37 @@ def test_functions_are_named_as_python_names_them():
 
 def test_tests_that_call_the_mutated_function_are_run_and_quick_ones_first():
     calls = {"a::one[x]": (0.2, ["m.py f"]), "a::one[y]": (0.1, ["m.py f"]), "a::two": (0.05, ["m.py g"])}
-    a = FileOfTests.from_calls("a", 5.0, calls)
-    b = FileOfTests.from_calls("b", 1.0, {"b::three": (50.0, ["m.py f", "n.py f"])})
-    quick, more = batches(Mutant("m.py", 1, "f", "sign", "", "", b""), [a, b])
-    assert (quick.paths, quick.chosen, quick.seconds) == (["a"], ["a::one[y]"], 0.1)
-    assert (more.paths, more.chosen, more.seconds) == (["a", "b"], ["a::one[x]", "b::three"], 50.2)
-    outside, _ = batches(Mutant("m.py", 1, "", "sign", "", "", b""), [a, b])
-    assert outside.chosen == ["a::two", "a::one[y]"]
-    (everything,) = batches(Mutant("m.py", 1, "never_called", "sign", "", "", b""), [a, b])
-    assert (everything.paths, everything.chosen) == (["a", "b"], None)
+    a = FileOfTests.from_calls(calls)
+    b = FileOfTests.from_calls({"b::three": (50.0, ["m.py f", "n.py f"])})
+    quick, more = batches(Mutant("m.py", 1, "f", "sign", "", "", b""), [a, b], 20.0, 120.0)
+    assert (list(quick.items()), list(more.items())) == (
+        [("a::one[y]", 0.1)],
+        [("a::one[x]", 0.2), ("b::three", 50.0)],
+    )
+    outside, _ = batches(Mutant("m.py", 1, "", "sign", "", "", b""), [a, b], 20.0, 120.0)
+    assert list(outside) == ["a::two", "a::one[y]"]
+    for everything, function in ((outside, "never_called"), (quick, "f")):
+        assert batches(Mutant("m.py", 1, function, "sign", "", "", b""), [a, b], 20.0, 120.0)[0] == everything
 
 
 def test_tests_that_take_long_are_left_out_after_a_while_but_never_all():
-    calls = {f"a::{k}[x]": (70.0, ["m.py f"]) for k in range(3)}
-    (first, more) = batches(
-        Mutant("m.py", 1, "f", "sign", "", "", b""), [FileOfTests.from_calls("a", 210.0, calls)]
-    )
-    assert (first.chosen, more.chosen) == (["a::0[x]"], ["a::1[x]"])
+    file = FileOfTests.from_calls({f"a::{k}[x]": (70.0, ["m.py f"]) for k in range(5)})
+    mutant = Mutant("m.py", 1, "f", "sign", "", "", b"")
+    assert [list(batch) for batch in batches(mutant, [file], 20.0, 120.0)] == [["a::0[x]"], ["a::1[x]"]]
+    assert [list(batch) for batch in batches(mutant, [file], 80.0, 140.0)] == [
+        ["a::0[x]"],
+        ["a::1[x]", "a::2[x]"],
+    ]
+
+
+def test_what_computes_or_waits_for_too_long_is_ended():
+    for work in ("while True: pass", "import time; time.sleep(100)"):
+        script = f"from mutation import forks; forks._BUSY = 4.0\nwith forks.limited(0.2):\n exec('{work}')"
+        done = subprocess.run([sys.executable, "-c", script], cwd=ROOT / "tests", timeout=60)
+        assert -done.returncode in OUT_OF_TIME
+    with limited(100.0):
+        pass
+    assert signal.getitimer(signal.ITIMER_PROF) == signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 MODULE = """
@@ -182,7 +207,8 @@ def test_functions_that_others_hold_get_the_mutated_code(tmp_path, old, new, got
     exec(compile(MODULE, path, "exec"), module)
     double, add_one = module["Some"]().double, module["add_one"]
     assert (double(5), add_one(5)) == (10, 6)
-    replace_code(path, MODULE, MODULE.replace(old, new))
+    for function, code in renewed_codes(path, MODULE, MODULE.replace(old, new)):
+        function.__code__ = code
     assert (double(5), add_one(5)) == got
 
 
@@ -216,6 +242,37 @@ def test_what_is_judged_is_not_judged_again_unless_asked_or_no_longer_explained(
 def test_calls_come_back_from_the_log():
     calls = {"a": (0.1, ["m.py f", "m.py g"]), "b": (0.2, []), "c": (0.3, ["m.py g"])}
     assert unpacked(packed(calls)) == calls
+
+
+SHARING = """
+import importlib.util
+import pytest
+
+spec = importlib.util.spec_from_file_location("part", {path!r})
+part = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(part)
+
+@pytest.fixture(scope="module")
+def shared():
+    return part.f()
+
+def test_first(shared): pass
+def test_second(shared): part.g()
+def test_alone(): pass
+"""
+
+
+def test_what_a_shared_fixture_calls_counts_for_all_that_use_it(tmp_path):
+    package = tmp_path / "skspectral"
+    package.mkdir()
+    (package / "part.py").write_text("def f(): return 1\ndef g(): return 2\n")
+    (tmp_path / "test_sharing.py").write_text(SHARING.format(path=str(package / "part.py")))
+    calls = Calls(tmp_path)
+    options = ["-q", "-p", "no:cacheprovider", "-n", "0", f"--rootdir={tmp_path}", str(tmp_path)]
+    assert pytest.main(options, plugins=[calls]) == 0
+    called = {name.rpartition("::")[2]: functions for name, (_, functions) in calls.tests.items()}
+    f, g = "skspectral/part.py f", "skspectral/part.py g"
+    assert called == {"test_first": [f], "test_second": [f, g], "test_alone": []}
 
 
 def test_the_summary_counts_what_the_time_limit_killed():

@@ -14,13 +14,15 @@ from skspectral.inference.averaging import _NO_MASS, VariancePosterior, _edges, 
 from skspectral.inference.changing_noise import ChangingNoise
 from skspectral.inference.correlated import _Complete
 from skspectral.inference.covariances import _Counted, _status, _with_missing, _without_traces
-from skspectral.inference.observations import observe
+from skspectral.inference.mean_summary import MeanSummary
+from skspectral.inference.observations import Observations, observe
 from skspectral.inference.sparse import Ascent, worthwhile
 from skspectral.inference.sparse_noise import KnownNoise, ProfiledNoise, TooLittleNoise
 from skspectral.inference.student_mixture import StudentMixture, inflate
 from skspectral.inference.tuned import _status as status_of_minima
 from skspectral.inference.tuning import _may_hide_roots, minimize_each
 from skspectral.inference.variance_form import VarianceForm
+from skspectral.inference.weighted_mean import WeightedMean
 from skspectral.likelihoods import Bernoulli
 from skspectral.linalg.active import Active, FunctionValues
 from skspectral.linalg.covariance_pair import CovariancePair, Units
@@ -199,6 +201,7 @@ def test_a_curvature_is_used_again_where_its_last_step_brought_the_mode_much_nea
             rejected += 1
     assert reused
     assert rejected
+    assert mode.n_iter == len(steps) - rejected
 
 
 @pytest.mark.parametrize("has_constant", [True, False])
@@ -549,6 +552,9 @@ def test_functions_join_by_their_gain_and_others_by_their_relevance(monkeypatch)
     assert (len(none), n_missing) == (0, 0)
     _, n_missing = candidates._joining(Functions(), [model(1.0, [0])], Noise(), 1e-2)
     assert n_missing == 2
+    for n_rows, share, expected in ((4500, 1.0, 2), (10_000, 1.0, 1), (99_000, 0.7, 1), (99_000, 0.6, 0)):
+        Functions.X = np.zeros((n_rows, 1))  # a ten-thousandth of the rows, up to 2, is little
+        assert candidates._joining(Functions(), [model(share, [0])], Noise(), 1e-6)[1] == expected
 
 
 # -- steps of relevance vectors
@@ -903,3 +909,32 @@ def test_cheap_curvatures_do_far_from_the_mode_and_where_they_help(
     assert modes._fresh_steps(problem, SimpleNamespace(F=None), last)[0].name == (
         "exact" if is_near else "expected"
     )
+
+
+# -- rows left out, and coefficients of means
+
+
+def test_a_row_that_alone_determines_the_constant_is_not_predicted():
+    mean = SimpleNamespace(
+        shares=np.array([0.5, 0.0]), D=np.array([2.0, 1.0]), a=np.array([3.0, 4.0]), y=np.array([10.0, 20.0])
+    )
+    predicted, variance = WeightedMean.leave_one_out(mean)
+    assert predicted.tolist() == [10.0 - 3.0 / 0.25, 20.0]
+    assert variance.tolist() == [4.0, np.inf]
+
+
+@pytest.mark.parametrize(("freedom", "dof"), [(0, 1), (1, 1), (2, 2), (9, 9)])
+def test_coefficients_are_tested_by_student_t_of_their_degrees_of_freedom(freedom, dof):
+    summary = MeanSummary(("1", "x"), np.array([0.0, -3.0]), np.diag([0.0, 4.0]), freedom)
+    assert summary.t_values.tolist() == [0.0, -1.5]
+    assert summary.p_values == pytest.approx([1.0, 2.0 * t(dof).cdf(-1.5)])
+
+
+def test_the_largest_curvature_of_a_row_is_that_of_the_logistic_density():
+    """p (1 - p) times the weight, p at the latent values with what is added to them."""
+    F, weight = np.array([[0.0], [-2.0], [3.0]]), np.array([1.0, 4.0, 2.0])
+    for offset in (0.0, np.array([1.5])):
+        seen = Observations(Bernoulli(), np.array([1.0, 0.0, 1.0]), weight, offset)
+        p = 1.0 / (1.0 + np.exp(-(F[:, 0] + offset)))
+        assert seen.largest_step_curvature(F) == pytest.approx((weight * p * (1.0 - p)).max())
+        assert seen.shifted(F) == pytest.approx(F[:, 0] + offset)

@@ -2,17 +2,18 @@
 
 import itertools
 from dataclasses import replace
+from itertools import combinations
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from problems import close, smooth
 from scipy import stats
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 from skspectral.criteria import CRITERIA
 from skspectral.decomposition.data import Data
-from skspectral.decomposition.plan import Plan
+from skspectral.decomposition.plan import Plan, Route
 from skspectral.inference.approximate import laplace
 from skspectral.inference.variances import VarianceBounds, VariancePrior
 from skspectral.learning import design, latent, levels, moving, noise_task, step_factors
@@ -79,6 +80,77 @@ def test_axes_are_no_longer_than_flat_and_no_shorter_than_narrow_densities_need(
         axes = design._axes(task, theta)
         lengths = np.sort(np.sqrt((axes**2).sum(axis=0)))
         assert lengths == pytest.approx([1e-4, 0.2, 1.0])
+
+
+def lengths_between(low, high, p=1):
+    """Return a task whose p parameters, logs of lengths, lie between two limits."""
+    return SimpleNamespace(kernel=RBF(np.ones(p) if p > 1 else 1.0, (np.exp(low), np.exp(high))))
+
+
+def test_a_grid_goes_to_both_sides_until_nothing_is_left(monkeypatch):
+    """A normal density of width 0.5 in steps of 3/4 of it, 1000 times larger in places than exp can hold."""
+    monkeypatch.setattr(design, "_axes", lambda task, theta: np.array([[0.5]]))
+    asked = []
+
+    def log_density(theta):
+        asked.append(theta[0])
+        return 1000.0 - 2.0 * (theta[0] - 0.3) ** 2
+
+    points, weight = design.explore(lengths_between(-9.0, 9.0), np.array([0.3]), log_density)
+    z = 0.75 * np.arange(1, 6)  # exp(-z^2/2) is below exp(-5) at the fifth step
+    assert points[:, 0] == pytest.approx(np.concatenate([[0.3], 0.3 + 0.5 * z, 0.3 - 0.5 * z]))
+    assert len(asked) == len(points)
+    density = np.exp(-0.5 * np.concatenate([[0.0], z, z]) ** 2)
+    assert weight == pytest.approx(density / density.sum())
+    points, _ = design.explore(lengths_between(-9.0, 9.0), np.array([0.3]), lambda theta: 0.0)
+    assert len(points) == 17  # eight steps to each side of what has no end
+    points, weight = design.explore(lengths_between(0.0, 9.0), np.array([0.3]), log_density)
+    assert points.min() == 0.3  # there is nothing below, so that no weight is left of the first step
+    assert weight.sum() == pytest.approx(1.0)
+
+
+def test_densities_are_not_asked_for_beyond_bounds_but_at_them():
+    bounded = design._Bounded(lambda theta: 7.0, np.array([[-1.0, 2.0], [0.0, 3.0]]))
+    for theta, expected in (
+        *(((-1.0, 3.0), 7.0), ((2.0 + 1e-12, 0.0), 7.0), ((-1.0 - 1e-12, 0.0), 7.0)),
+        *(((2.0 + 4e-12, 0.0), -np.inf), ((-1.0 - 3e-12, 1.0), -np.inf), ((0.0, -1.5e-12), -np.inf)),
+        *(((0.0, 3.0 + 5e-12), -np.inf), ((0.0, 3.0 + 3e-12), 7.0)),
+    ):
+        assert bounded(np.array(theta)) == expected
+
+
+@pytest.mark.parametrize("p", [2, 3, 5, 12])
+def test_a_normal_density_has_the_weights_of_its_design(monkeypatch, p):
+    axes = np.tril(np.random.default_rng(0).normal(size=(p, p))) + 2.0 * np.eye(p)
+    monkeypatch.setattr(design, "_axes", lambda task, theta: axes)
+    theta = np.linspace(-1.0, 1.0, p)
+    precision = np.linalg.inv(axes @ axes.T)
+    points, weight = design.explore(
+        lengths_between(-99.0, 99.0, p), theta, lambda t: 5.0 - 0.5 * (t - theta) @ precision @ (t - theta)
+    )
+    z, share = design.composite_design(p)
+    assert close(points, theta + z @ axes.T, 1e-12)
+    assert weight == pytest.approx(share)
+    assert share.sum() == pytest.approx(1.0)
+    assert close(np.einsum("k,ki,kj->ij", share, z, z), np.eye(p), 1e-12)  # the moments of a normal density
+    assert np.abs(share @ z).max() < 1e-12
+    assert share[0] == pytest.approx(1.0 - 1.0 / 1.21)
+    assert np.linalg.norm(z[1:], axis=1) == pytest.approx(1.1 * np.sqrt(p))
+    corners = len(z) - 1 - 2 * p
+    assert corners == (0 if p > 11 else {2: 4, 3: 8, 5: 16}[p])
+
+
+def test_corners_of_a_design_tell_main_effects_and_pairs_apart():
+    """As many as Sanchez & Sanchez (2005) need, and no product of up to four columns is a constant."""
+    sizes = [2, 4, 8, 16, 16, 32, 64, 64, 128, 128, 128]
+    for p, size in enumerate(sizes, 1):
+        corners = design._corners(p)
+        assert corners.shape == (size, p)
+        assert (np.abs(corners) == 1.0).all()
+        for k in range(1, 5):
+            for columns in combinations(range(p), k):
+                assert corners[:, columns].prod(axis=1).sum() == 0.0
+    assert design._corners(12).shape == (0, 12)
 
 
 # -- descents
@@ -508,11 +580,32 @@ def test_an_end_of_learning_counts_its_matrices_and_looks_for_factors_unless_tol
 
 
 def test_the_matrix_of_a_mean_is_raised_on_its_diagonal_alone():
-    X, kernel = np.array([[0.0], [0.0], [1.0]]), Matern(1.0, nu=0.5)
-    K = kernel(X)
-    mean = MeanProcess(kernel, 4.0, (1e-5, 1e5), True, X)
-    added = mean.prior().K / 4.0 - K
-    assert added == pytest.approx(3.0 * np.finfo(np.float64).eps * np.eye(3), abs=1e-17)
+    X = np.array([[0.0], [0.0], [1.0]])
+    for kernel, largest in ((Matern(1.0, nu=0.5), 1.0), (DotProduct(1.0), 2.0)):
+        mean = MeanProcess(kernel, 4.0, (1e-5, 1e5), True, X)
+        added = mean.prior().K / 4.0 - kernel(X)
+        assert added == pytest.approx(3.0 * np.finfo(np.float64).eps * largest * np.eye(3), abs=1e-16)
+
+
+def test_what_a_factor_of_a_mean_misses_is_part_of_its_gradient(monkeypatch):
+    X = np.array([[0.5], [1.0], [2.0]])
+    by_diagonal = np.array([0.3, -0.2, 0.7])
+    sensitivity = SimpleNamespace(by_diagonal=by_diagonal, by_log_scale=4.0, weights=None)
+    factor = SimpleNamespace(Phi=np.array([[1.0], [2.0], [1.5]]))
+    mean = MeanProcess(DotProduct(3.0), 2.0, (1e-5, 1e5), True, X, factor)
+    monkeypatch.setattr(noise_task, "contract_factor", lambda *args: np.array([10.0]))
+    diagonal = 9.0 + X[:, 0] ** 2
+    gradient = mean.gradient(sensitivity)
+    assert gradient == pytest.approx([4.0 + by_diagonal @ diagonal, 10.0 + by_diagonal.sum() * 2.0 * 9.0])
+    assert mean.missed == pytest.approx(2.0 * (diagonal - [1.0, 4.0, 2.25]))
+    steep = replace(mean, factor=SimpleNamespace(Phi=np.full((3, 1), 9.0)))
+    np.testing.assert_array_equal(steep.missed, np.zeros(3))
+    whole = replace(mean, factor=None)
+    assert whole.missed is None
+    monkeypatch.setattr(noise_task, "contract", lambda *args: np.array([10.0]))
+    assert whole.gradient(sensitivity) == pytest.approx([4.0, 10.0])
+    fixed = MeanProcess(DotProduct(3.0, "fixed"), 2.0, (2.0, 2.0), True, X)
+    assert fixed.gradient(sensitivity).tolist() == []
 
 
 def test_steps_of_adam_are_those_of_the_paper():
@@ -725,6 +818,102 @@ def test_a_walk_that_got_lost_goes_back_and_on_more_slowly():
     assert walk._here is walk.best
     assert walk._adam.speed == pytest.approx(0.009)
     assert walk.n_looks == 7
+
+
+class Bowl:
+    """A bound whose landmarks are best at `centre`, in units of (1, 4), and whose theta is best at 0.3."""
+
+    def __init__(self, centre, n_rows=1000):
+        self.landmarks, self.rows, self.looks = np.array([[0.5, 0.0], [0.0, -0.5]]), self, []
+        self.centre, self.n_rows = np.asarray(centre), n_rows
+
+    def __len__(self):
+        return self.n_rows
+
+    def spread(self):
+        return np.array([1.0, 4.0])
+
+    def jointly(self, theta, Z):
+        self.looks.append((theta, Z))
+        gap, off = (Z - self.centre) / self.spread(), theta - 0.3
+        value = 1e3 * ((gap**2).sum() + (off**2).sum())
+        return SimpleNamespace(value=value, gradient=2e3 * off), 2e3 * gap / self.spread()
+
+    def move_to(self, Z):
+        self.landmarks = Z
+
+
+def test_landmarks_and_parameters_move_together_at_one_speed():
+    objective, reports = Bowl([[1.0, 4.0], [-1.0, 0.0]]), []
+    theta = np.array([1.0, 0.35])
+    box = np.array([0.0, 0.32]), np.array([2.0, 2.0])
+    end = moving.moved(objective, theta, box, 40, lambda *args: reports.append(args))
+    first, second = objective.looks[:2]
+    np.testing.assert_array_equal(first[0], theta)
+    start = np.array([[0.5, 0.0], [0.0, -0.5]])
+    np.testing.assert_array_equal(first[1], start)
+    assert second[0] == pytest.approx([0.9, 0.32], rel=1e-5)  # a tenth, and no further than the limit
+    assert second[1] - start == pytest.approx(np.array([[0.1, 0.4], [-0.1, 0.4]]), rel=1e-4)
+    assert 6 < len(objective.looks) <= 40
+    assert objective.landmarks == pytest.approx(objective.centre, abs=0.2)
+    values = [Bowl.jointly(objective, *look)[0].value for look in list(objective.looks)]
+    best = objective.looks[int(np.argmin(values))]
+    np.testing.assert_array_equal(end, best[0])
+    np.testing.assert_array_equal(objective.landmarks, best[1])
+    better = [k for k in range(1, len(values)) if values[k] < min(values[:k])]
+    assert [report[0] for report in reports] == [k + 1 for k in better]
+    for (_, at, evaluation), k in zip(reports, better, strict=True):
+        np.testing.assert_array_equal(at, objective.looks[k][0])
+        assert evaluation.value == values[k]
+
+
+@pytest.mark.parametrize(("max_looks", "n_looks"), [(5, 0), (6, 6), (9, 9)])
+def test_landmarks_move_for_as_many_looks_as_there_are(max_looks, n_looks):
+    objective, theta = Bowl(np.full((2, 2), 9.0)), np.array([1.0])
+    end = moving.moved(objective, theta, (np.zeros(1), np.ones(1)), max_looks)
+    assert len(objective.looks) == n_looks
+    assert (end is theta) == (n_looks == 0)
+
+
+@pytest.mark.parametrize(("n_rows", "goes_on"), [(61_000, True), (63_000, False)])
+def test_landmarks_move_while_each_step_is_worth_it(n_rows, goes_on):
+    """Five steps of a tenth each are worth it where they gain 5e-4 for each row: 31 for 62,000 rows."""
+    objective = Bowl(0.0, n_rows)
+    objective.jointly = lambda theta, Z: (
+        objective.looks.append(Z) or SimpleNamespace(value=-62.0 * Z[0, 0], gradient=np.zeros(1)),
+        np.array([[-62.0, 0.0], [0.0, 0.0]]),
+    )
+    moving.moved(objective, np.array([0.3]), (np.zeros(1), np.ones(1)), 7)
+    assert len(objective.looks) == (7 if goes_on else 6)
+
+
+def test_landmarks_stay_where_the_start_is_best():
+    start = Bowl(0.0).landmarks
+    objective, theta = Bowl(start), np.array([0.3])
+    assert moving.moved(objective, theta, (np.zeros(1), np.ones(1)), 20) is theta
+    np.testing.assert_array_equal(objective.landmarks, start)
+
+
+def test_slopes_by_landmarks_are_compared_in_units_of_their_spread():
+    """Slopes of 1 beside one of 1e7 may be rounding: 1e-6 of the largest is added to their size."""
+    objective = Bowl(0.0)
+    objective.spread = lambda: np.array([1.0, 1e7])
+    start = objective.landmarks
+    objective.jointly = lambda theta, Z: (
+        objective.looks.append(Z) or SimpleNamespace(value=0.0, gradient=np.zeros(1)),
+        np.ones((2, 2)),
+    )
+    moving.moved(objective, np.array([0.3]), (np.zeros(1), np.ones(1)), 6)
+    step = (objective.looks[1] - start) / [1.0, 1e7]
+    assert step == pytest.approx(np.full((2, 2), -0.1) * [1.0 / 11.0, 1.0], rel=1e-4)
+
+
+def test_a_walk_goes_back_after_every_three_steps_without_a_gain():
+    walk = walk_of([10.0, *[10.0] * 3, *[11.0] * 6])
+    for k in range(1, 10):
+        assert not walk.step()
+        assert (walk._here is walk.best) == (k % 3 == 0)
+    assert walk._adam.speed == pytest.approx(0.1 * 0.3**3)
 
 
 # -- landmarks
@@ -1040,3 +1229,72 @@ def test_factors_of_mean_and_noise_are_certified_in_units_of_the_noise(missed, t
     point, factor = SimpleNamespace(signal_var=4.0), SimpleNamespace(tau=1e-3 * tau)
     fit = SimpleNamespace(approximation=approximation, point=point, factor=factor)
     assert noise_task.NoiseTask.is_certified(None, fit) == expected
+
+
+# -- factors of changing noise
+
+
+def factors_by(route, tau_of_mean, tau_of_noise, n=1000, rank=900):
+    """Return what `_factors` of n rows returns on a route, and what was asked for, in its order."""
+    asked = []
+
+    class Task:
+        plan = SimpleNamespace(route=lambda n: route, factor_rank=lambda n: rank)
+
+        def __len__(self):
+            return n
+
+        def _mean_factor(self, point, **options):
+            asked.append(("mean", options))
+            return SimpleNamespace(tau=tau_of_mean)
+
+        def _noise_factor(self, point, tau, **options):
+            asked.append(("noise", {"tau": tau} | options))
+            return SimpleNamespace(tau=tau_of_noise)
+
+    point = SimpleNamespace(signal_var=2.0, likelihood=SimpleNamespace(signal_var=3.0))
+    return noise_task.NoiseTask._factors(Task(), point, np.array([0.5, 1.0])), asked
+
+
+def test_a_matrix_is_taken_whole_and_its_noise_to_rounding():
+    (mean, _), asked = factors_by(Route.EXACT, 0.0, 0.0)
+    assert mean is None
+    assert asked == [("noise", {"tau": 1e-9})]
+
+
+def test_factors_of_a_given_rank():
+    _, asked = factors_by(Route.OF_RANK, 0.0, 0.0, rank=17)
+    assert asked == [("mean", {"rank": 17}), ("noise", {"tau": 0.0, "rank": 17})]
+
+
+@pytest.mark.parametrize(
+    ("route", "n", "rank", "expected"),
+    [
+        (Route.CERTIFIED, 1000, 900, 1000),
+        (Route.CERTIFIED_OR_EXACT, 1000, 900, 99),
+        (Route.AFFORDABLE, 1000, 5, 5),
+        (Route.AFFORDABLE, 1, 5, 1),
+    ],
+)
+def test_factors_that_are_certified_ask_for_a_tenth_of_what_is_allowed(route, n, rank, expected):
+    (mean, noise), asked = factors_by(route, 1e-4, 0.5e-4, n, rank)
+    assert (mean.tau, noise.tau) == (1e-4, 0.5e-4)
+    (_, of_mean), (_, of_noise) = asked
+    assert of_mean.pop("weight") == pytest.approx([6.0, 3.0])
+    for options in (of_mean, of_noise):
+        assert options.pop("tau") == pytest.approx(1e-4)
+        assert options == {"rank": expected, "unless_hopeless": route is not Route.CERTIFIED}
+
+
+@pytest.mark.parametrize("taus", [(1.1e-4, 0.0), (0.0, 0.51e-4)])
+def test_factors_that_are_not_fine_enough(taus):
+    (mean, _), asked = factors_by(Route.CERTIFIED_OR_EXACT, *taus)
+    assert mean is None
+    assert asked[2:] == [("noise", {"tau": 1e-9})]
+    _, asked = factors_by(Route.AFFORDABLE, *taus, rank=5)
+    assert asked[2] == ("mean", {"rank": 5, "drawn": True})
+    assert asked[3] == ("noise", {"tau": pytest.approx(1e-4), "rank": 5})
+    assert len(asked) == 4
+    (mean, noise), asked = factors_by(Route.CERTIFIED, *taus)
+    assert (mean.tau, noise.tau) == taus
+    assert len(asked) == 2

@@ -450,7 +450,7 @@ def test_bounds_of_greedy_choices_hold_the_minimum():
     least = -0.5 * z @ K @ np.linalg.solve(K + g * np.eye(40), z)
     assert search.gap == 2.0  # nothing is explained yet
     for k in range(12):
-        search.step()
+        search.step(dual=True)
         if k % 4 == 3:
             search.tighten()
         assert search.lower <= least + 1e-9
@@ -667,3 +667,21 @@ def test_rounding_of_mixed_outputs_is_no_less_than_that_of_their_parts():
     assert mixed.shows_noise.all()
     same = alone.mixed(np.diag(1.0 / alone.scale))
     assert same.rounding == pytest.approx(alone.rounding)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("rank", [3, None])
+def test_rows_that_are_absent_have_no_freedom(intercept, rank):
+    rng = np.random.default_rng(0)
+    Phi, weight = rng.normal(size=(9, 3)), np.array([1.0, 0.0, 2.0, 0.5, 0.0, 1.0, 3.0, 1.0, 1.0])
+    F = np.ones((9, 1)) if intercept else None
+    K = Phi @ Phi.T + np.eye(9)
+    spectrum = Spectrum.from_factor(Phi, F, weight) if rank else Spectrum.from_gram(K, F, weight)
+    present = np.diag((weight > 0).astype(float))
+    Q = np.sqrt(weight / weight.sum())[:, None] if intercept else np.zeros((9, 0))
+    outside = np.diag(present - Q @ Q.T)
+    assert spectrum.freedom[:, 0] == pytest.approx(outside, abs=1e-12)
+    U = np.asarray(spectrum.U)
+    null = outside - (U**2).sum(axis=1) if rank else np.zeros(1)
+    assert spectrum.null_leverage[:, 0] == pytest.approx(null, abs=1e-12)
+    assert np.abs(U[weight == 0]).max() < 1e-14

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import reference
 from problems import smooth
-from sklearn.gaussian_process.kernels import RBF, DotProduct
+from sklearn.gaussian_process.kernels import RBF
 
 from skspectral import (
     NoiseResolutionWarning,
@@ -13,6 +13,10 @@ from skspectral import (
     Spectrum,
     StreamingSpectralRegressor,
 )
+from skspectral.criteria import CRITERIA
+from skspectral.inference.solution import solve
+from skspectral.inference.tuned import ratio_range
+from skspectral.inference.variances import VarianceBounds
 from skspectral.kernels.gram import make_gram
 from skspectral.linalg.factor_terms import FactorTerms, _cholesky_with_jitter
 from skspectral.linalg.factors import pivoted_cholesky
@@ -189,15 +193,33 @@ def test_no_more_is_added_to_moments_than_rounding_took_away(multiple):
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_the_smallest_noise_that_rounding_resolves_moves_with_the_kernel(fit_intercept):
+def test_the_smallest_noise_that_rounding_resolves_moves_with_the_kernel(fit_intercept, monkeypatch):
+    """Of three outputs two end there; a coarse resolution, so that rounding has no part in differences."""
+    monkeypatch.setattr("skspectral.linalg.spectrum._ROUNDING", 1e10)
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(20, 2))
-    y = X @ [2.0, -1.0] + 1.0 + 1e-9 * rng.normal(size=20)
-    model = SpectralGPRegressor(DotProduct(), optimizer=None, fit_intercept=fit_intercept, method="exact")
-    with pytest.warns(NoiseResolutionWarning):
-        model.fit(X, y)
-    theta = model.kernel_.theta
-    gradient = model.log_marginal_likelihood(theta, eval_gradient=True)[1]
-    ahead, behind = (model.log_marginal_likelihood(theta + h) for h in (1e-3, -1e-3))
-    # 1e-3: the rounding that decides the noise has its part in the kernel's share of the gradient
-    assert gradient[0] == pytest.approx((ahead - behind) / 2e-3, rel=3e-3)
+    X = np.sort(rng.uniform(0, 6, (20, 1)), axis=0)
+    K, F = reference.matern12(X, length=3.0), np.ones((20, 1)) if fit_intercept else None
+    Y = np.column_stack([K @ rng.normal(size=20), rng.normal(size=20), K @ K @ rng.normal(size=20)])
+    change, evidence, h = K * reference.rbf(X, length=2.0), CRITERIA["evidence"], 1e-4
+
+    def at(step, bounds=None):
+        return solve(Spectrum.from_gram(K + step * change, F).rotate(Y), evidence, bounds)
+
+    bounds = VarianceBounds((0.3, 0.3), (1.0, 1.0))  # where the slope is not 0, and the resolution no reason
+    held = at(0.0, bounds)
+    slope = (at(h, bounds).objective(evidence) - at(-h, bounds).objective(evidence)) / (2 * h)
+    assert (held.objective_and_sensitivity(evidence)[1] * change).sum() == pytest.approx(slope, rel=1e-5)
+    here = at(0.0)
+    assert (here.noise_ratio <= 1.001 * ratio_range(here.rotated)[0]).tolist() == [True, False, True]
+    value, G = here.objective_and_sensitivity(evidence)
+    assert value == pytest.approx(here.objective(evidence))
+    slope = (at(h).objective(evidence) - at(-h).objective(evidence)) / (2 * h)
+    assert (G * change).sum() == pytest.approx(slope, rel=1e-5)
+
+
+def test_targets_without_variation_have_no_slope():
+    K = reference.rbf(np.linspace(0.0, 3.0, 6)[:, None])
+    still = solve(Spectrum.from_gram(K, np.ones((6, 1))).rotate(np.full((6, 2), 4.0)), CRITERIA["evidence"])
+    value, G = still.objective_and_sensitivity(CRITERIA["evidence"])
+    assert value == 0.0
+    np.testing.assert_array_equal(G, np.zeros((6, 6)))

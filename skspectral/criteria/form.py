@@ -159,22 +159,21 @@ def profile(terms, x, box=None):
     0 on a bound of noise_var and 1 on a bound of signal_var = b/g,
 
         f'  = n L' + (A' - A L')/b + H'
-        f'' = n L'' + (A'' - 2 A' L' + A (L'^2 - L''))/b + H''.
+        f'' = (A'' - 2 A' L' + A L'^2)/b + H'',
+
+    since L'' is 0 on a bound and has the factor n - A/b, which is 0, inside.
     """
     n, A, A1, A2 = terms.n, terms.A, terms.A1, terms.A2
     b, L1 = A / max(n, 1), A1 / A
-    L2 = A2 / A - L1**2
     if box is not None:
         lower, upper, lower_moves, upper_moves = box.noise_limits(x)
         low, high = b < lower, b > upper
-        clipped = low | high
         b = np.clip(b, lower, upper)
-        L1 = np.where(clipped, np.where(low, lower_moves, upper_moves), L1)
-        L2 = np.where(clipped, 0.0, L2)
+        L1 = np.where(low, lower_moves, np.where(high, upper_moves, L1))
     f = value_at(terms, b)
     with np.errstate(over="ignore", invalid="ignore"):  # as in `value_at`
         f1 = n * L1 + (A1 - A * L1) / b + terms.H1
-        f2 = n * L2 + (A2 - 2.0 * A1 * L1 + A * (L1**2 - L2)) / b + terms.H2
+        f2 = (A2 - 2.0 * A1 * L1 + A * L1**2) / b + terms.H2
     return Profile(f, f1, f2, b)
 
 

@@ -223,7 +223,7 @@ def solve_entries(alone, data, K, start=None):
 
 def _of_outputs(alone, m):
     """Return noise, signal, scale, variation of outputs; largest eigenvalue, least ratio, mean variance."""
-    noise, signal, scale, varies = np.zeros(m), np.zeros(m), np.ones(m), np.zeros(m, dtype=bool)
+    (noise, signal, scale), varies = np.empty((3, m)), np.empty(m, dtype=bool)
     for outputs, solution in alone:
         rotated = solution.rotated
         scale[outputs], varies[outputs] = rotated.scale, rotated.varies

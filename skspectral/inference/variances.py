@@ -122,26 +122,27 @@ class VariancePrior:
     def profile(self, terms, x, scale, box):
         """Return the `Profile` of the penalised criterion: no closed form, so a search over log noise_var.
 
-        A grid and a zoom find the best noise_var at each x; the derivative by x is a difference. Slower than
-        `criteria.profile`, and used only where there are such priors.
+        A grid and a zoom find the best noise_var b at each x. How b moves with x makes no difference to the
+        slope unless it is on a bound of the signal variance and moves along: the slope is a difference of
+        values at such b. Slower than `criteria.profile`, and used only where there are such priors.
         """
-        behind, here, ahead = (self._minimise(terms, x + h, h, scale, box) for h in (-_STEP, 0.0, _STEP))
+
+        def value(b, h=0.0):
+            """At x + h, with A and H carried there."""
+            fit = terms.n * np.log(b) + (terms.A + h * terms.A1) / b - terms.n + terms.H + h * terms.H1
+            return fit + self.penalty(b * scale**2, b * scale**2 / np.exp(x + h))
+
+        box = box or Box(0.0, np.inf, 0.0, np.inf)
+        lower, upper, lower_moves, upper_moves = box.noise_limits(x)
+        grid = np.linspace(-16.0, 16.0, 129).reshape(-1, *(1 for _ in terms.A.shape))
+        log_b, f = zoom(
+            lambda log_b: value(np.clip(np.exp(log_b), lower, upper)),
+            np.log(terms.A / terms.n) + grid,
+            _ZOOMS,
+        )
+        b = np.clip(np.exp(log_b), lower, upper)
+        moves = (b <= lower) & lower_moves | (b >= upper) & upper_moves
         with np.errstate(invalid="ignore"):  # inf - inf where the prior excludes a point
-            slope = np.where(np.isfinite(x), (ahead[0] - behind[0]) / (2 * _STEP), 0.0)
-        return Profile(here[0], slope, np.full_like(slope, np.nan), here[1])
-
-    def _minimise(self, terms, x, h, scale, box):
-        """Return min and argmin over noise_var at x, with A and H carried there from x - h."""
-        A = terms.A + h * terms.A1 + 0.5 * h**2 * terms.A2
-        H = terms.H + h * terms.H1 + 0.5 * h**2 * terms.H2
-        unit, g = scale**2, np.exp(x)
-        low, high = (0.0, np.inf) if box is None else box.noise_limits(x)[:2]
-
-        def value(log_b):
-            b = np.clip(np.exp(log_b), low, high)
-            fit = terms.n * np.log(b) + A / b - terms.n + H
-            return fit + self.penalty(b * unit, b * unit / g)
-
-        grid = np.linspace(-16.0, 16.0, 129).reshape(-1, *(1 for _ in A.shape))
-        log_b, least = zoom(value, np.log(A / terms.n) + grid, _ZOOMS)
-        return least, np.clip(np.exp(log_b), low, high)
+            behind, ahead = (value(b * np.exp(h * moves), h) for h in (-_STEP, _STEP))
+            slope = np.where(np.isfinite(x), (ahead - behind) / (2 * _STEP), 0.0)
+        return Profile(f, slope, np.full_like(slope, np.nan), b)

@@ -147,7 +147,7 @@ class SparseGreedy:
         size = -(self.upper + self.lower)
         return 2.0 * (self.upper - self.lower) / size if size > 0 else 0.0
 
-    def step(self, dual=True):
+    def step(self, *, dual):
         """Add one basis function to L, and to L* on request; return whether the first has gained any."""
         gained = self._step_primal()
         if dual:

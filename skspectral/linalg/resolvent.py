@@ -52,10 +52,9 @@ class Resolvent:
             If PKP + gI is not positive definite.
         """
         rows.project(K)
-        shift = 0.0
+        # The mean space gets an eigenvalue like the others: g alone there would spoil the condition.
+        shift = float(np.trace(K)) / len(K) or 1.0
         if rows.n_mean:
-            # The mean space gets an eigenvalue like the others: g alone there would spoil the condition.
-            shift = float(np.trace(K)) / len(K) or 1.0
             add_outer(K, shift * rows.Q, rows.Q)
         K.flat[:: len(K) + 1] += noise_ratio
         factor, info = dpotrf(K.T, lower=True, clean=True, overwrite_a=True)

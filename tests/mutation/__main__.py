@@ -1,6 +1,7 @@
 """Draw mutants, judge them, tell which survive: python -m tests.mutation --help."""
 
 import argparse
+import os
 import signal
 import sys
 from dataclasses import dataclass
@@ -8,20 +9,26 @@ from pathlib import Path
 
 from .choice import FileOfTests, batches, names_of_tests, path_of, state_of
 from .report import HARMLESS, Log, line, read_harmless, summary, why_harmless, write_report
-from .sample import draw, read_sources
+from .sample import draw, every, read_sources
 from .workshop import in_workshops
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOORS = ("criteria", "linalg", "inference", "decomposition", "learning")
-# Seconds that a run may take beyond a multiple of its usual time.
-_ALLOWANCE = 30.0
+# Seconds that a test may compute beyond a multiple of its usual time.
+_ALLOWANCE = 5.0
 
 
 def main(arguments=None):
     """Run the tool."""
     options = parse(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # the usual way out, which cleans up
-    mutants = draw(read_sources(ROOT, options.paths), options.number, options.seed)
+    if not options.slow:
+        os.environ["PYTEST_ADDOPTS"] = "-m 'not slow'"
+    sources = read_sources(ROOT, options.paths)
+    if options.functions is None:
+        mutants = draw(sources, options.number, options.seed)
+    else:
+        mutants = every(sources, options.functions)
     if options.list:
         print(*(line(mutant.record) for mutant in mutants), sep="\n")
         return
@@ -41,12 +48,24 @@ def parse(arguments):
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--jobs", type=int, default=1, help="mutants that are judged side by side")
     parser.add_argument("--paths", nargs="+", default=rooms, help="folders or files, relative to the project")
+    parser.add_argument(
+        "--functions", help="in place of a sample all mutants of functions, by regular expression"
+    )
+    parser.add_argument("--tests", nargs="+", help="names of test files, without test_ and .py; else all")
     parser.add_argument("--log", type=Path, help="json lines, read and added to; keep it out of the project")
     parser.add_argument("--report", type=Path, help="where the report goes: .md or .json")
     parser.add_argument("--again", action="store_true", help="judge survivors of the log once more")
+    parser.add_argument("--patience", type=float, default=5.0, help="time limit over a test's usual time")
     parser.add_argument(
-        "--patience", type=float, default=4.0, help="time limit over the usual time of the tests"
+        "--quick", type=float, default=20.0, help="usual time of the tests that all mutants get"
     )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=120.0,
+        help="usual time of the tests that survivors of quick ones get",
+    )
+    parser.add_argument("--slow", action="store_true", help="run tests that are marked as slow, too")
     parser.add_argument("--list", action="store_true", help="show the sample and run nothing")
     return parser.parse_args(arguments)
 
@@ -63,8 +82,9 @@ def judge_open(mutants, reasons, options, log):
     print(f"{len(mutants)} mutants, {len(waiting)} of them to be judged", flush=True)
     if not waiting:
         return
-    judge = Judge(run_unmutated(options.jobs, log), reasons, options.patience)
-    for number, entry in enumerate(in_workshops(ROOT, options.jobs, judge, waiting), 1):
+    judge = Judge(run_unmutated(options, log), reasons, options.patience, (options.quick, options.seconds))
+    names = options.tests or names_of_tests(ROOT)
+    for number, entry in enumerate(in_workshops(ROOT, options.jobs, names, judge, waiting), 1):
         log.add(entry)
         by = f"{entry['by']}, " if entry["by"] else ""
         print(f"{number:4d} {entry['verdict']:10s} {line(entry)}  [{by}{entry['seconds']} s]", flush=True)
@@ -77,22 +97,23 @@ def is_open(entry, reason, again):
     return again and entry["verdict"] == "survived" and reason is None
 
 
-def run_unmutated(jobs, log):
-    """Return the `FileOfTests` of the numerical tests; refuse tests that fail without a mutation."""
-    keys = {name: f"{name} {state_of(ROOT, name)}" for name in names_of_tests(ROOT)}
+def run_unmutated(options, log):
+    """Return the `FileOfTests` of the numerical tests, and tell which are left out as they fail anyway."""
+    also = " slow" if options.slow else ""
+    names = options.tests or names_of_tests(ROOT)
+    keys = {name: f"{name} {state_of(ROOT, name)}{also}" for name in names}
 
     def measure(workshop, name):
-        run, calls = workshop.run_unmutated(path_of(name))
-        if run.ended != "passed":
-            raise SystemExit(f"{run.test} fails without a mutation. Mend it first.")
+        run, calls, failed = workshop.run_unmutated(path_of(name))
+        for test in failed:
+            print(f"{test} fails without a mutation, and is left out. Mend it.", flush=True)
         return {"key": keys[name], "verdict": "unmutated", "seconds": round(run.seconds, 1)} | packed(calls)
 
     unknown = [name for name, key in keys.items() if key not in log.entries]
     print(f"{len(unknown)} test files to be run without mutation", flush=True)
-    for entry in in_workshops(ROOT, jobs, measure, unknown) if unknown else ():
+    for entry in in_workshops(ROOT, options.jobs, names, measure, unknown) if unknown else ():
         log.add(entry)
-    known = ((path_of(name), log.entries[key]) for name, key in keys.items())
-    return [FileOfTests.from_calls(path, entry["seconds"], unpacked(entry)) for path, entry in known]
+    return [FileOfTests.from_calls(unpacked(log.entries[key])) for key in keys.values()]
 
 
 def packed(calls):
@@ -122,19 +143,23 @@ class Judge:
     reasons : dict
         Key of a mutant -> why it is known to change nothing, or None.
     patience : float
-        Time limit of a run over its usual time.
+        Time limit of a test over its usual time.
+    seconds : tuple of float
+        Usual time of the quick tests, and of those that come after them.
     """
 
     files: list
     reasons: dict
     patience: float
+    seconds: tuple
 
     def __call__(self, workshop, mutant):
         """Return the record of a mutant with its verdict: killed, timed out, survived or equivalent."""
         harmless = self.reasons[mutant.key] is not None
         spent = 0.0
-        for batch in batches(mutant, self.files)[: 1 if harmless else None]:
-            run = workshop.run_mutant(mutant, batch, _ALLOWANCE + self.patience * batch.seconds)
+        for batch in batches(mutant, self.files, *self.seconds)[: 1 if harmless else None]:
+            limits = {test: _ALLOWANCE + self.patience * usual for test, usual in batch.items()}
+            run = workshop.run_mutant(mutant, limits)
             spent += run.seconds
             if run.ended != "passed":
                 break

@@ -2,8 +2,9 @@
 
 import hashlib
 from dataclasses import dataclass
+from itertools import accumulate
 
-__all__ = ["Batch", "FileOfTests", "batches", "names_of_tests", "path_of", "state_of"]
+__all__ = ["FileOfTests", "batches", "names_of_tests", "path_of", "state_of"]
 
 DOCTESTS = "doctests"
 # Tests that look at no numbers of these rooms, or only at such as others look at more closely.
@@ -17,9 +18,6 @@ _NOT_NUMERICAL |= {
     "sklearn_own_tests",
     "threads",
 }
-# Usual time of the tests that are tried first, of each test function the quickest case, and of those after.
-_QUICK_SECONDS = 20.0
-_SECONDS = 120.0
 
 
 def names_of_tests(root):
@@ -47,67 +45,50 @@ class FileOfTests:
 
     Attributes
     ----------
-    path : str
-        The file, or the package for its doctests.
-    seconds : float
-        Time of all of it.
     tests : dict
-        Test -> its seconds.
+        Test -> its seconds of computing.
     callers : dict
         Function, as "module name", -> tests that call it; module -> tests that call any of its functions.
     """
 
-    path: str
-    seconds: float
     tests: dict
     callers: dict
 
     @classmethod
-    def from_calls(cls, path, seconds, calls):
+    def from_calls(cls, calls):
         """Turn round what the plugin noted: test -> (seconds, functions)."""
         callers = {}
         for test, (_, functions) in calls.items():
             for key in {*functions, *(function.split(" ")[0] for function in functions)}:
                 callers.setdefault(key, []).append(test)
-        return cls(path, seconds, {test: own for test, (own, _) in calls.items()}, callers)
+        return cls({test: own for test, (own, _) in calls.items()}, callers)
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Files to run, the chosen tests among theirs in order (None means all), and their usual time."""
-
-    paths: list
-    chosen: list | None
-    seconds: float
-
-
-def batches(mutant, files):
-    """Return two batches of tests that call the mutated function: the quickest of each, then more of them.
+def batches(mutant, files, quick, seconds):
+    """Return two dicts, test -> its usual seconds: the quickest case of each that calls the mutated function,
+    which take `quick` seconds together, then more cases and slower tests, which take `seconds`.
 
     What stands outside of functions is looked for in the tests that call any function of the module. Where
-    no test calls it, all files are run: a process that a test started may have.
+    no test calls it, all are run, the quickest first: a process that a test started may have.
     """
     key = f"{mutant.path} {mutant.function}" if mutant.function else mutant.path
-    calling = [(file.tests[test], test, file.path) for file in files for test in file.callers.get(key, ())]
-    if not calling:
-        return [Batch([file.path for file in files], None, sum(file.seconds for file in files))]
-    first = _within(_QUICK_SECONDS, _quickest(calling))
-    rest = [case for case in sorted(calling) if case[1] not in set(first.chosen)]
-    return [first, _within(_SECONDS, rest)] if rest else [first]
+    calling = {test: file.tests[test] for file in files for test in file.callers.get(key, ())}
+    calling = calling or {test: own for file in files for test, own in file.tests.items()}
+    cases = sorted(calling.items(), key=lambda case: (case[1], case[0]))
+    first = _within(quick, _quickest(cases))
+    rest = [case for case in cases if case[0] not in first]
+    return [first, _within(seconds, rest)] if rest else [first]
 
 
 def _quickest(cases):
     """Return the quickest case of every test function."""
     quickest = {}
-    for case in sorted(cases):
-        quickest.setdefault(case[1].split("[")[0], case)
+    for case in cases:
+        quickest.setdefault(case[0].split("[")[0], case)
     return list(quickest.values())
 
 
 def _within(limit, cases):
-    """Return the batch of the first cases, one at least, that take no longer together."""
-    ends = [sum(case[0] for case in cases[: k + 1]) for k in range(len(cases))]
-    cases = cases[: max(1, sum(end <= limit for end in ends))]
-    return Batch(
-        sorted({path for *_, path in cases}), [test for _, test, _ in cases], sum(c[0] for c in cases)
-    )
+    """Return the first cases, one at least, that take no longer together."""
+    ends = list(accumulate(seconds for _, seconds in cases))
+    return dict(cases[: max(1, sum(end <= limit for end in ends))])

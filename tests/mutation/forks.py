@@ -11,13 +11,14 @@ import gc
 import os
 import resource
 import signal
-import time
 import traceback
 from itertools import pairwise
 from multiprocessing.connection import Client, Listener
 from types import CodeType, FunctionType
 
-__all__ = ["ADDRESS", "Served", "is_in_functions", "listen", "replace_code"]
+from .calls import Calls
+
+__all__ = ["ADDRESS", "OUT_OF_TIME", "Served", "is_in_functions", "limited", "listen", "renewed_codes"]
 
 ADDRESS = "MUTATION_ADDRESS"
 PROGRESS = "progress.txt"
@@ -26,6 +27,10 @@ _BYTES = 8 * 2**30
 # The flag of code that has local variables: that of functions, not of modules and classes.
 _OPTIMIZED = 1
 _PASSED, _FAILED = 0, 1
+# The signals of timers, that of computing first, and how many times as long the other one waits.
+OUT_OF_TIME = (signal.SIGPROF, signal.SIGALRM)
+_BUSY = 30.0
+_UNMUTATED_SECONDS = 600.0
 
 
 def listen(address):
@@ -50,70 +55,113 @@ def _outside_of_constant(constant):
     return constant.co_name if constant.co_flags & _OPTIMIZED else _outside(constant)
 
 
+@contextlib.contextmanager
+def limited(seconds):
+    """End the process, by one of `OUT_OF_TIME`, where what is inside computes for longer.
+
+    However busy the machine is; what waits for others is ended too, after many times as long.
+    """
+    timers = {signal.ITIMER_PROF: seconds, signal.ITIMER_REAL: _BUSY * seconds}
+    for timer, limit in timers.items():
+        signal.setitimer(timer, limit)
+    try:
+        yield
+    finally:
+        for timer in timers:
+            signal.setitimer(timer, 0.0)
+
+
 class Served:
     """Plugin of pytest: in place of running what was collected, it runs what it is asked for, in forks."""
 
     def pytest_runtestloop(self, session):
         """Answer until the other side has no more questions."""
-        tests = {item.nodeid: item for item in session.items}
         with Client(os.environ[ADDRESS], family="AF_UNIX") as asked:
             while (request := asked.recv()) is not None:
-                asked.send(_run_in_fork(session, tests, *request))
+                asked.send(_answer(session, *request))
         return True
 
 
-def _run_in_fork(session, tests, path, data, chosen, limit):
-    """Return how tests end on a mutated module ("passed", "failed" or "timed out"), and the last of them."""
-    items = [tests[name] for name in chosen if name in tests]
+def _answer(session, path, data, limits):
+    """Return how tests end ("passed", "failed" or "timed out"), and the last of them.
+
+    With a mutated module: the tests of `limits`, test -> seconds. Without one (data is None): all tests of a
+    path, and what they call is noted.
+    """
+    if data is None:
+        items = [item for item in session.items if item.nodeid.startswith(path)]
+        return _in_fork(session, _noting, items)
+    tests = {item.nodeid: item for item in session.items}
+    items = [tests[name] for name in limits if name in tests]
+    place = session.config.rootpath / path
+    renewed = list(
+        renewed_codes(str(place), place.read_bytes(), data)
+    )  # here, where it touches no fresh copy
+    return _in_fork(session, _mutated, items, renewed, limits)
+
+
+def _in_fork(session, work, items, *arguments):
+    """Return how `work` on tests ends in a process of its own, and its last test."""
     progress = session.config.rootpath / PROGRESS
     progress.write_text("")
     child = os.fork()
     if child == 0:
         os.setsid()
-        os._exit(_run(session, items, session.config.rootpath / path, data, progress))
-    code = _wait(child, limit)
-    ended = {_PASSED: "passed", None: "timed out"}.get(code, "failed")
-    return ended, (progress.read_text().splitlines() or ["no test was reached"])[-1]
-
-
-def _wait(child, limit):
-    """Return the exit code of a process, None after the limit; stop it and what it started."""
-    end, code = time.monotonic() + limit, None
-    while code is None and time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        code = os.waitstatus_to_exitcode(status) if done else None
-        time.sleep(0.01)
+        os._exit(_code(work, session, items, progress, *arguments))
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)
-    if code is None:
-        os.waitpid(child, 0)
-    return code
+        os.killpg(child, signal.SIGKILL)  # what it started
+    ended = {_PASSED: "passed"} | dict.fromkeys((-number for number in OUT_OF_TIME), "timed out")
+    return ended.get(code, "failed"), (progress.read_text().splitlines() or ["no test was reached"])[-1]
 
 
-def _run(session, items, path, data, progress):
-    """Run tests on a mutated module until one fails; return an exit code."""
+def _code(work, session, items, progress, *arguments):
+    """Return an exit code."""
     try:
         resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))
-        replace_code(str(path), path.read_bytes(), data)
         with progress.open("w", buffering=1) as out:
-            for item, following in pairwise([*items, None]):
-                print(item.nodeid, file=out)
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-                if session.testsfailed:
-                    return _FAILED
-        return _PASSED
+            return _PASSED if work(session, items, out, *arguments) else _FAILED
     except BaseException:  # whatever a mutant throws through pytest itself was noticed
         traceback.print_exc()
         return _FAILED
 
 
-def replace_code(path, original, mutated):
-    """Give the functions of a file, loaded from the original text, the code of the mutated one."""
+def _noting(session, items, out):
+    """Run tests and note what those that pass call."""
+    calls = Calls(session.config.rootpath)
+    session.config.pluginmanager.register(calls)
+    limits = dict.fromkeys((item.nodeid for item in items), _UNMUTATED_SECONDS)
+    while items and not _run(session, items, out, limits):
+        session.testsfailed, failed = 0, calls.leave_out_last()
+        items = items[[item.nodeid for item in items].index(failed) + 1 :]
+    calls.write()
+    return True
+
+
+def _mutated(session, items, out, renewed, limits):
+    """Run tests with functions that have other code, and return whether all pass."""
+    for function, code in renewed:
+        function.__code__ = code
+    return _run(session, items, out, limits)
+
+
+def _run(session, items, out, limits):
+    """Run tests until one fails; return whether none did."""
+    for item, following in pairwise([*items, None]):
+        print(item.nodeid, file=out)
+        with limited(limits[item.nodeid]):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.testsfailed:
+            return False
+    return True
+
+
+def renewed_codes(path, original, mutated):
+    """Yield the functions of a file, loaded from the original text, with their code in the mutated one."""
     renewed = dict(_pairs(compile(original, path, "exec"), compile(mutated, path, "exec")))
-    gc.collect()
     for function in (f for f in gc.get_objects() if isinstance(f, FunctionType)):
-        if function.__code__.co_filename == path:
-            function.__code__ = renewed.get(function.__code__, function.__code__)
+        if function.__code__.co_filename == path and function.__code__ in renewed:
+            yield function, renewed[function.__code__]
 
 
 def _pairs(old, new):

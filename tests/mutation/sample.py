@@ -3,11 +3,12 @@
 import ast
 import hashlib
 import random
+import re
 from dataclasses import dataclass
 
 from .operators import OPERATORS, Source
 
-__all__ = ["Mutant", "draw", "make_mutant", "mutable", "read_sources", "sites"]
+__all__ = ["Mutant", "draw", "every", "make_mutant", "mutable", "read_sources", "sites"]
 
 _SKIPPED_FIELDS = {"annotation", "returns", "decorator_list"}
 # Arguments that say how something is computed and not what.
@@ -105,6 +106,15 @@ def make_mutant(source, function, operator, edit):
         return None
     line, name = source.line_number(edit), operator.__name__
     return Mutant(source.path, line, function, name, *source.shown(edit), data)
+
+
+def every(sources, functions):
+    """Return all mutants of the functions in whose qualified names a regular expression is found."""
+    chosen = [
+        (source, *site) for source in sources for site in sites(source) if re.search(functions, site[0])
+    ]
+    made = (make_mutant(*site, edit) for *site, edits in chosen for edit in edits)
+    return list({mutant.key: mutant for mutant in made if mutant is not None}.values())
 
 
 def draw(sources, number, seed):

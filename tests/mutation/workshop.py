@@ -15,9 +15,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-from .choice import names_of_tests, path_of
-from .forks import ADDRESS, is_in_functions, listen
-from .plugin import CALLS, CHOSEN
+from .calls import CALLS
+from .choice import path_of
+from .forks import ADDRESS, OUT_OF_TIME, is_in_functions, listen
+from .plugin import CHOSEN
 
 __all__ = ["Run", "Workshop", "in_workshops"]
 
@@ -46,12 +47,9 @@ class Run:
 class Workshop:
     """A copy of the tree in which one module at a time is replaced: in a fork, or in the file."""
 
-    def __init__(self, root):
-        self.tree, self.process, self.collected = (
-            Path(tempfile.mkdtemp(prefix="mutants-")).resolve(),
-            None,
-            None,
-        )
+    def __init__(self, root, names):
+        self.tree = Path(tempfile.mkdtemp(prefix="mutants-")).resolve()
+        self.paths, self.process, self.collected = [path_of(name) for name in names], None, None
         for name in _COPIED:
             if (root / name).is_dir():
                 shutil.copytree(root / name, self.tree / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -74,64 +72,63 @@ class Workshop:
         if done.returncode or self.tree not in imported.parents:
             raise SystemExit(f"Tests in {self.tree} would import {imported}. {done.stderr}")
 
-    def run(self, paths, limit=None, **environment):
-        """Run test files in the given order, until the first failure or for `limit` seconds."""
-        options = ["-p", "tests.mutation.plugin", "-n", "0", "-x", "-vv", "--tb=no", "-rfE"]
-        started = time.monotonic()
-        code, output = self._execute([sys.executable, "-c", _PYTEST, *options, *paths], environment, limit)
-        if code == _WRONG_USAGE:
-            raise RuntimeError(f"pytest cannot run {paths}:\n{output[-2000:]}")
-        ended = {_PASSED: "passed", _NO_TESTS: "passed", None: "timed out"}.get(code, "failed")
-        return Run(ended, last_test(output) if ended != "passed" else "", time.monotonic() - started)
-
     def run_unmutated(self, path):
-        """Run a test file; return the run and what the plugin noted of calls."""
-        run = self.run([path], MUTATION_CALLS="1")
-        return run, json.loads((self.tree / CALLS).read_text()) if run.ended == "passed" else {}
+        """Run a test file; return the run, what was noted of calls, and the names of tests that fail."""
+        run = self._forking.run(path, None, None)
+        return run, *json.loads((self.tree / CALLS).read_text())
 
-    def run_mutant(self, mutant, batch, limit):
-        """Run a batch of tests on a mutant."""
+    def run_mutant(self, mutant, limits):
+        """Run tests on a mutant, given by their names with the seconds of computing that each may take."""
         original = (self.tree / mutant.path).read_bytes()
-        if batch.chosen is None or not is_in_functions(original, mutant.data, mutant.path):
-            return self._run_from_file(mutant, batch, limit)
+        if not is_in_functions(original, mutant.data, mutant.path):
+            return self._run_from_file(mutant, limits)
+        return self._forking.run(mutant.path, mutant.data, limits)
+
+    @property
+    def _forking(self):
         if self.collected is None:
             self.collected = Collected(self)
-        return self.collected.run(mutant, batch.chosen, limit)
+        return self.collected
 
-    def _run_from_file(self, mutant, batch, limit):
+    def _run_from_file(self, mutant, limits):
         """Run tests in a process of their own, and put the module back."""
-        environment = {"PYTHONDONTWRITEBYTECODE": "1"}
-        if batch.chosen is not None:
-            (self.tree / CHOSEN).write_text(json.dumps(batch.chosen))
-            environment["MUTATION_CHOSEN"] = "1"
+        (self.tree / CHOSEN).write_text(json.dumps(limits))
         module = self.tree / mutant.path
         original, times = module.read_bytes(), module.stat()
         module.write_bytes(mutant.data)
         try:
             # what is compiled is the original, which Python tells from the mutant by its time and size
-            return self.run(batch.paths, limit, **environment)
+            return self._run_process(sorted({_place(test) for test in limits}))
         finally:
             with contextlib.suppress(FileNotFoundError):  # where the workshop was closed meanwhile
                 module.write_bytes(original)
                 os.utime(module, ns=(times.st_atime_ns, times.st_mtime_ns))
 
-    def _execute(self, command, environment, limit):
-        """Return exit code, None after the limit, and output; a session of its own can be stopped whole."""
+    def _run_process(self, paths):
+        """Run the chosen tests among those of some files, until the first failure."""
+        options = ["-p", "tests.mutation.plugin", "-n", "0", "-x", "-vv", "--tb=no", "-rfE"]
+        started = time.monotonic()
+        code, output = self._execute([sys.executable, "-c", _PYTEST, *options, *paths])
+        if code == _WRONG_USAGE:
+            raise RuntimeError(f"pytest cannot run {paths}:\n{output[-2000:]}")
+        ended = {_PASSED: "passed", _NO_TESTS: "passed"} | {-number: "timed out" for number in OUT_OF_TIME}
+        ended = ended.get(code, "failed")
+        return Run(ended, last_test(output) if ended != "passed" else "", time.monotonic() - started)
+
+    def _execute(self, command):
+        """Return exit code and output; a session of its own can be stopped whole."""
         output = self.tree / "output.txt"
         with output.open("w") as out:
             self.process = subprocess.Popen(
                 command,
                 cwd=self.tree,
-                env=self.environment | environment,
+                env=self.environment | {"PYTHONDONTWRITEBYTECODE": "1", "MUTATION_CHOSEN": "1"},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-            try:
-                code = self.process.wait(limit)
-            except subprocess.TimeoutExpired:
-                code = None
+            code = self.process.wait()
         self._stop()
         return code, output.read_text(errors="replace")
 
@@ -149,11 +146,10 @@ class Collected:
 
     def __init__(self, workshop):
         address = str(workshop.tree / "address")
-        paths = [path_of(name) for name in names_of_tests(workshop.tree)]
         options = ["-p", "tests.mutation.plugin", "-n", "0", "-s", "-q", "--tb=no"]
         with listen(address) as listener, (workshop.tree / "forks.txt").open("w") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "pytest", *options, *paths],
+                [sys.executable, "-m", "pytest", *options, *workshop.paths],
                 cwd=workshop.tree,
                 env=workshop.environment | {ADDRESS: address},
                 stdin=subprocess.DEVNULL,
@@ -163,10 +159,10 @@ class Collected:
             )
             self.connection = listener.accept()
 
-    def run(self, mutant, chosen, limit):
-        """Run tests on a mutant."""
+    def run(self, path, data, limits):
+        """Run tests on a mutated module, or, where data is None, those of a path as they are."""
         started = time.monotonic()
-        self.connection.send((mutant.path, mutant.data, chosen, limit))
+        self.connection.send((path, data, limits))
         ended, test = self.connection.recv()
         return Run(ended, test if ended != "passed" else "", time.monotonic() - started)
 
@@ -179,6 +175,11 @@ class Collected:
         self.process.wait()
 
 
+def _place(test):
+    """Return the file of a test."""
+    return test.partition("::")[0]
+
+
 def last_test(output):
     """Return the test that failed, or else the one that was running."""
     failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, flags=re.MULTILINE)
@@ -186,9 +187,12 @@ def last_test(output):
     return (failed[:1] or started[-1:] or ["no test was reached"])[0].strip()
 
 
-def in_workshops(root, jobs, task, items):
-    """Yield task(workshop, item) of every item as it is done, in as many workshops as jobs."""
-    workshops, free = [Workshop(root) for _ in range(jobs)], queue.SimpleQueue()
+def in_workshops(root, jobs, names, task, items):
+    """Yield task(workshop, item) of every item as it is done, in as many workshops as jobs.
+
+    In each the test files of some names are collected.
+    """
+    workshops, free = [Workshop(root, names) for _ in range(jobs)], queue.SimpleQueue()
     for workshop in workshops:
         free.put(workshop)
 
