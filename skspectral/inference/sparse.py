@@ -25,8 +25,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..linalg.active import Active, descent_direction
+from ..linalg.active import Active
+from ..linalg.growth import Growth
 from ..support.threads import at_most
+from .sparse_newton import Settling
 from .sparse_noise import TooLittleNoise
 
 __all__ = ["Ascent", "SparseFit", "maximise", "worthwhile"]
@@ -42,13 +44,8 @@ _WORTHWHILE_PER_ROW, _WORTHWHILE, _WORTHWHILE_AT_MOST = 5e-5, 0.1, 1.0
 _TO_COMPARE = 0.5
 # Functions up to which all are looked at after every change; others that are, beyond, at least.
 _FEW, _POOL = 250, 100
-# Newton: largest step in log d, halvings; gradient at which to stop, and coarsely.
-_LONGEST, _HALVINGS = 3.0, 12
+# Gradient at which Newton's steps stop, and coarsely.
 _STATIONARY, _ROUGHLY_STATIONARY = 1e-10, 1e-2
-# Gradient above which functions do not leave yet: those beside them may be the ones to leave.
-_UNSETTLED = 0.5
-# Increase of -2 log evidence, relative to its size, that is rounding.
-_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -114,151 +111,63 @@ class Ascent:
         outside = np.where(active.d > 0, 0.0, active.S)
         return self.noise.outlook(active, outside, active.Q, active.rest, None)
 
-    def outlook_of_members(self):
-        """Return what active functions would do."""
-        active = self.active
-        return self.noise.outlook(active, *active.members_left_out(), active.d[active.members])
-
-    def _count(self):
+    def _count(self, model):
         self.n_steps += 1
         if self.trace is not None:
-            self.trace.append(self.noise.value(self.active))
-
-    def _move(self, j, d_new):
-        self.active.move(j, d_new)
-        self._count()
+            self.trace.append(self.noise.value(model))
 
     def add(self, least, most=np.inf):
         """Take in the function of the largest gain again and again, down to a gain of `least`."""
-        while len(self.active.members) < most and self.n_steps < self.max_iter:
-            outlook = self.outlook_of_others()
-            j = int(np.argmax(outlook.gain))
-            if not outlook.gain[j] > least:
+        growth = Growth(self.active)
+        while growth.size < most and self.n_steps < self.max_iter:
+            j = growth.best()
+            outlook = self.noise.outlook(growth, *growth.of_one(j), growth.rest, None)
+            if not outlook.gain[0] > least:
                 break
-            self._move(j, outlook.d[j])
+            growth.enter(j, outlook.d[0])
+            self._count(growth)
+        growth.finish()
 
-    def remove(self):
-        """Let active functions go that the model is better without; return whether there were any.
+    def settle(self):
+        """Maximise over the prior variances of active functions, all others out of sight."""
+        active, a = self.active, self.active.members
+        settling = Settling(active.alone(), self.noise, self.stationary)
+        moved = False
+        while len(settling.kept) and self.n_steps < self.max_iter and settling.step():
+            self._count(settling.members)
+            moved = True
+        if moved:
+            active.d[:] = 0.0
+            active.d[a[settling.kept]] = settling.members.d
+            active.refresh()
 
-        All of them at once if the evidence agrees, else half of them, those of the largest gains, and so on.
-        """
-        outlook = self.outlook_of_members()
-        count = np.count_nonzero(outlook.d == 0)
-        order = self.active.members[
-            np.argsort(np.where(outlook.d == 0, -outlook.gain, np.inf), kind="stable")
-        ]
-        while count and not self._removed(order[:count]):
-            count //= 2
-        return count > 0
-
-    def _removed(self, leave):
-        """Return whether the model is no worse without some functions, which then are gone."""
-        before, value = self.active.d[leave], self.noise.value(self.active)
-        self._set(leave, 0.0)
-        better = self.noise.value(self.active) <= value
-        if better:
-            self._count()
-        else:
-            self._set(leave, before)
-        return better
-
-    def gradient(self):
-        """Return the derivatives of `noise.value` by log d of the active functions."""
-        active = self.active
-        d, q = active.d[active.members], active.Q_members
-        return 1.0 - active.undetermined - self.noise.slope(active) * d * q**2
-
-    def settle(self, newcomer=None, least=np.inf):
-        """Maximise over the prior variances of active functions, all others out of sight.
-
-        A newcomer may take the place of another function, if -2 log evidence is below `least` then.
-        """
-        here, a = self.active, self.active.members
-        if not len(a):
-            return
-        self.active = Active(here.values.among(a), here.d[a])
-        if newcomer is not None:
-            self._replace(int(np.flatnonzero(a == newcomer)[0]), least)
-        while self.n_steps < self.max_iter and self._step():
-            a = self._forget(a)
-        here.d[:] = 0.0
-        here.d[a] = self.active.d
-        self.active = here
-        here.refresh()
-
-    def _forget(self, a):
-        """Put functions out of sight that have left; return those of a that have not."""
-        kept, here = self.active.members, self.active
-        if not 0 < len(kept) < len(a):
-            return a
-        self.active = Active(here.values.among(kept), here.d[kept])
-        return a[kept]
-
-    def _step(self):
-        """Let functions go or take a Newton step; return whether there was anything to do."""
-        largest = np.abs(self.gradient()).max(initial=0.0)
-        if largest < _UNSETTLED and self.remove():
-            return True
-        return (largest > self.stationary and self._newton_step()) or self.remove()
-
-    def _replace(self, j, least):
-        """Let j take the place of the function that is most like it, if that is better than `least`.
+    def _let_in(self, j):
+        """Let function j enter, in the place of the active function that is most like it if that is better.
 
         For neighbours this is one step; Newton's steps would be many, and short, along the narrow valley in
         which one prior variance grows as the other one shrinks.
         """
-        before, i = self.active.d.copy(), self.active.values.most_alike(j)
-        if i is not None:
-            self._set([i, j], [0.0, before[i]])
-            k = int(np.searchsorted(self.active.members, j))
-            self._set(j, self.outlook_of_members().d[k])
-            if not self.noise.value(self.active) < least:
-                self._set(slice(None), before)
-        self._count()
+        active, alone = self.active, self.outlook_of_others().d[j]
+        value, d = self.noise.value(active), active.d.copy()
+        if not (len(active.members) and self._is_replaced(j, value)):
+            active.d[:] = d
+            active.d[j] = alone
+            active.refresh()
+        self._count(active)
 
-    def _newton_step(self):
-        """Take one step; return whether it led anywhere."""
-        a, before = self.active.members, self.active.d.copy()
-        gradient, value = self.gradient(), self.noise.value(self.active)
-        step = descent_direction(gradient, *self._curvatures(gradient))
-        step = np.clip(step, -_LONGEST, _LONGEST)
-        if np.abs(gradient).max() > _UNSETTLED:
-            step[self.outlook_of_members().d == 0] = -_LONGEST
-        promising = -(gradient @ step) > _ROUNDING * max(abs(value), 1.0)
-        for k in range(_HALVINGS if promising else 1):
-            self._set(a, before[a] * np.exp(0.5**k * step))
-            if self._is_better(value, np.abs(gradient).max()):
-                self._count()
-                return True
-        self._set(a, before[a])
-        return False
-
-    def _is_better(self, value, largest):
-        """Return whether the evidence is no worse; where only rounding differs, the gradient must fall."""
-        change, rounding = self.noise.value(self.active) - value, _ROUNDING * max(abs(value), 1.0)
-        return change < -rounding or (
-            change <= rounding and np.abs(self.gradient()).max(initial=0.0) < 0.9 * largest
-        )
-
-    def _set(self, a, d):
-        self.active.d[a] = d
-        self.active.refresh()
-
-    def _curvatures(self, gradient):
-        """Return the second derivatives of `noise.value` by log d, with V_ij = phi_i'C^-1 phi_j:
-
-        d_i d_j (-V_ij^2 + 2 slope Q_i Q_j V_ij - bend Q_i^2 Q_j^2), and the gradient on the diagonal. And
-        what they are on average over targets of the model, d_i d_j V_ij^2.
-        """
+    def _is_replaced(self, j, value):
+        """Put j in the place of the function most like it; return whether -2 log evidence is below `value`."""
         active = self.active
-        V, z = active.among_members(), np.sqrt(active.d[active.members]) * active.Q_members
-        expected = V * V
-        H = np.multiply.outer(2.0 * self.noise.slope(active) * z, z)
-        H *= V
-        H -= expected
-        H -= np.multiply.outer(self.noise.bend(active) * z**2, z**2)
-        H.flat[:: len(z) + 1] += gradient
-        return H, expected
+        i = active.values.most_alike(j, active.members)
+        active.d[i] = 0.0
+        active.refresh()
+        outlook = self.noise.outlook(active, active.S, active.Q, active.rest, None)
+        active.d[j] = outlook.d[j]
+        return self.noise.value(active) - outlook.gain[j] < value and self._refreshed()
+
+    def _refreshed(self):
+        self.active.refresh()
+        return True
 
     def run(self):
         """Climb until every function is where it belongs; return a `SparseFit`."""
@@ -304,13 +213,11 @@ class Ascent:
 
     def _take_in(self, j):
         """Let functions enter that are worthwhile, or j if none is."""
-        least, steps = self.noise.value(self.active), self.n_steps
+        steps = self.n_steps
         self.add(self.worthwhile)
-        if self.n_steps > steps:
-            self.settle()
-        else:
-            self.active.move(j, self.outlook_of_others().d[j])
-            self.settle(j, least)
+        if self.n_steps == steps:
+            self._let_in(j)
+        self.settle()
 
     def _most_missing(self):
         """Return the function that belongs to the model most of all that are not in it, or None."""

@@ -71,7 +71,7 @@ class ProfiledNoise:
         return self._rest(active) / self.n
 
     def _floor(self, active):
-        return max(_NOISE_FREE * active.values.yy, 1e-100)  # 0 targets are no reason to divide by 0
+        return max(_NOISE_FREE * active.yy, 1e-100)  # 0 targets are no reason to divide by 0
 
     def _rest(self, active):
         return max(active.rest, self._floor(active))

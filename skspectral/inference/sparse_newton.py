@@ -1,0 +1,123 @@
+"""Newton steps in all prior variances of a model, from which functions leave meanwhile.
+
+See `sparse` for the letters. Functions that are not active are out of sight.
+"""
+
+import numpy as np
+
+from ..linalg.active import descent_direction
+
+__all__ = ["Settling"]
+
+# Largest step in log d, and halvings.
+_LONGEST, _HALVINGS = 3.0, 12
+# Gradient above which functions do not leave yet: those beside them may be the ones to leave.
+_UNSETTLED = 0.5
+# Increase of -2 log evidence, relative to its size, that is rounding.
+_ROUNDING = 1e-13
+
+
+class Settling:
+    """Steps towards the best prior variances of active functions; none goes down, beyond rounding.
+
+    Parameters
+    ----------
+    members : Members
+        Where to start.
+    noise : ProfiledNoise or KnownNoise
+        What is known of the noise.
+    stationary : float
+        Largest derivative by log d at which nothing is left to do.
+
+    Attributes
+    ----------
+    members : Members
+        The model after the steps so far.
+    kept : ndarray
+        Positions of its functions among those of the start.
+    """
+
+    def __init__(self, members, noise, stationary):
+        self.members, self.noise, self.stationary = members, noise, stationary
+        self.kept = np.arange(len(members.d))
+
+    def outlook(self):
+        """Return what each function would do."""
+        return self.noise.outlook(self.members, *self.members.left_out(), self.members.d)
+
+    def gradient(self):
+        """Return the derivatives of `noise.value` by log d."""
+        return self._gradient_at(self.members)
+
+    def _gradient_at(self, members):
+        return 1.0 - members.undetermined - self.noise.slope(members) * members.pull**2
+
+    def step(self):
+        """Let functions go or take a Newton step; return whether there was anything to do."""
+        largest = np.abs(self.gradient()).max(initial=0.0)
+        if largest < _UNSETTLED and self.remove():
+            return True
+        return (largest > self.stationary and self.newton_step()) or (largest >= _UNSETTLED and self.remove())
+
+    def remove(self):
+        """Let functions go that the model is better without; return whether there were any.
+
+        All of them at once if the evidence agrees, else half of them, those of the largest gains, and so on.
+        """
+        outlook = self.outlook()
+        leaves = outlook.d == 0
+        count = np.count_nonzero(leaves)
+        if not count:
+            return False
+        order = np.argsort(np.where(leaves, -outlook.gain, np.inf), kind="stable")
+        while count and not self._removed(order[:count]):
+            count //= 2
+        return count > 0
+
+    def _removed(self, positions):
+        """Return whether the model is no worse without some functions, which then are gone."""
+        leave = np.zeros(len(self.kept), dtype=bool)
+        leave[positions] = True
+        without = self.members.without(leave)
+        better = self.noise.value(without) <= self.noise.value(self.members)
+        if better:
+            self.members, self.kept = without, self.kept[~leave]
+        return better
+
+    def newton_step(self):
+        """Take one step; return whether it led anywhere."""
+        gradient, value = self.gradient(), self.noise.value(self.members)
+        largest, rounding = np.abs(gradient).max(), _ROUNDING * max(abs(value), 1.0)
+        step = descent_direction(gradient, *self.curvatures(gradient))
+        step = np.clip(step, -_LONGEST, _LONGEST)
+        if largest > _UNSETTLED:
+            step[self.outlook().d == 0] = -_LONGEST
+        promising = -(gradient @ step) > rounding
+        for k in range(_HALVINGS if promising else 1):
+            there = self.members.scaled(0.5**k * step)
+            if there is not None and self._is_better(there, value, rounding, largest):
+                self.members = there
+                return True
+        return False
+
+    def _is_better(self, there, value, rounding, largest):
+        """Return whether the evidence is no worse; where only rounding differs, the gradient must fall."""
+        change = self.noise.value(there) - value
+        return change < -rounding or (
+            change <= rounding and np.abs(self._gradient_at(there)).max(initial=0.0) < 0.9 * largest
+        )
+
+    def curvatures(self, gradient):
+        """Return the second derivatives of `noise.value` by log d, with V_ij = phi_i'C^-1 phi_j:
+
+        d_i d_j (-V_ij^2 + 2 slope Q_i Q_j V_ij - bend Q_i^2 Q_j^2), and the gradient on the diagonal. And
+        what they are on average over targets of the model, d_i d_j V_ij^2.
+        """
+        V, z = self.members.among(), self.members.pull
+        expected = V * V
+        H = np.multiply.outer(2.0 * self.noise.slope(self.members) * z, z)
+        H *= V
+        H -= expected
+        H -= np.multiply.outer(self.noise.bend(self.members) * z**2, z**2)
+        H.flat[:: len(z) + 1] += gradient
+        return H, expected
