@@ -141,33 +141,30 @@ class Ascent:
             active.d[a[settling.kept]] = settling.members.d
             active.refresh()
 
-    def _let_in(self, j):
+    def _let_in(self, j, d_alone):
         """Let function j enter, in the place of the active function that is most like it if that is better.
 
         For neighbours this is one step; Newton's steps would be many, and short, along the narrow valley in
         which one prior variance grows as the other one shrinks.
         """
-        active, alone = self.active, self.outlook_of_others().d[j]
-        value, d = self.noise.value(active), active.d.copy()
-        if not (len(active.members) and self._is_replaced(j, value)):
+        active, d = self.active, self.active.d.copy()
+        if not self._is_replaced(j, self.noise.value(active)):
             active.d[:] = d
-            active.d[j] = alone
-            active.refresh()
+            active.d[j] = d_alone
+        active.refresh()
         self._count(active)
 
     def _is_replaced(self, j, value):
         """Put j in the place of the function most like it; return whether -2 log evidence is below `value`."""
         active = self.active
-        i = active.values.most_alike(j, active.members)
-        active.d[i] = 0.0
+        if not len(active.members):
+            return False
+        active.d[active.values.most_alike(j, active.members)] = 0.0
         active.refresh()
-        outlook = self.noise.outlook(active, active.S, active.Q, active.rest, None)
-        active.d[j] = outlook.d[j]
-        return self.noise.value(active) - outlook.gain[j] < value and self._refreshed()
-
-    def _refreshed(self):
-        self.active.refresh()
-        return True
+        S, Q = active.of_others(active.values.Phi[:, j : j + 1])
+        outlook = self.noise.outlook(active, S, Q, active.rest, None)
+        active.d[j] = outlook.d[0]
+        return self.noise.value(active) - outlook.gain[0] < value
 
     def run(self):
         """Climb until every function is where it belongs; return a `SparseFit`."""
@@ -181,9 +178,9 @@ class Ascent:
         converged, final, self.stationary = False, self.stationary, _ROUGHLY_STATIONARY
         self.settle()
         while self.n_steps < self.max_iter and not converged:
-            j = self._most_missing()
-            if j is not None:
-                self._take_in(j)
+            missing = self._most_missing()
+            if missing is not None:
+                self._take_in(*missing)
             elif self.stationary > final:
                 self.stationary = final
                 self.settle()
@@ -194,7 +191,9 @@ class Ascent:
 
     def _climb_in_pools(self):
         """Climb with the most relevant functions in sight, until a look at all others finds none missing."""
-        converged = False
+        converged, final, self.stationary = False, self.stationary, _ROUGHLY_STATIONARY
+        self.settle()
+        self.stationary = final
         while self.n_steps < self.max_iter and not converged:
             here, pool = self.active, self._pool()
             self.active = Active(here.values.among(pool), here.d[pool])
@@ -211,25 +210,26 @@ class Ascent:
         others = others[: max(_POOL, len(members))]
         return np.union1d(members, others)
 
-    def _take_in(self, j):
-        """Let functions enter that are worthwhile, or j if none is."""
-        steps = self.n_steps
-        self.add(self.worthwhile)
-        if self.n_steps == steps:
-            self._let_in(j)
+    def _take_in(self, j, d, gain):
+        """Let functions enter that are worthwhile, or j with prior variance d if its gain is none."""
+        if gain > self.worthwhile:
+            self.add(self.worthwhile)
+        else:
+            self._let_in(j, d)
         self.settle()
 
     def _most_missing(self):
-        """Return the function that belongs to the model most of all that are not in it, or None."""
-        missing = self._missing()
-        j = int(np.argmax(missing)) if len(missing) else 0
-        return j if len(missing) and missing[j] > 0 else None
+        """Return the function that belongs to the model most of all that are not in it, or None.
 
-    def _missing(self):
-        """Return the relevance above 1 of functions that should enter, 0 for all others."""
-        outlook = self.outlook_of_others()
-        belongs = (outlook.relevance > 1.0 + self.tol) & (outlook.gain > self.least)
-        return np.where(belongs, outlook.relevance - 1.0, 0.0)
+        With its best prior variance and its gain: both its relevance and its gain grow with Q^2/S.
+        """
+        if not len(self.active.d):
+            return None
+        growth = Growth(self.active)
+        j = growth.best()
+        outlook = self.noise.outlook(growth, *growth.of_one(j), growth.rest, None)
+        belongs = outlook.relevance[0] > 1.0 + self.tol and outlook.gain[0] > self.least
+        return (j, outlook.d[0], outlook.gain[0]) if belongs else None
 
 
 def _rows(noise, values):

@@ -11,8 +11,9 @@ __all__ = ["Settling"]
 
 # Largest step in log d, and halvings.
 _LONGEST, _HALVINGS = 3.0, 12
-# Gradient above which functions do not leave yet: those beside them may be the ones to leave.
-_UNSETTLED = 0.5
+# Gradient above which functions do not leave yet, for those beside them may be the ones to leave, unless the
+# data determine this much of their coefficients or less: then they are gone but for their name.
+_UNSETTLED, _FORGOTTEN = 0.5, 1e-3
 # Increase of -2 log evidence, relative to its size, that is rounding.
 _ROUNDING = 1e-13
 
@@ -41,10 +42,6 @@ class Settling:
         self.members, self.noise, self.stationary = members, noise, stationary
         self.kept = np.arange(len(members.d))
 
-    def outlook(self):
-        """Return what each function would do."""
-        return self.noise.outlook(self.members, *self.members.left_out(), self.members.d)
-
     def gradient(self):
         """Return the derivatives of `noise.value` by log d."""
         return self._gradient_at(self.members)
@@ -54,22 +51,22 @@ class Settling:
 
     def step(self):
         """Let functions go or take a Newton step; return whether there was anything to do."""
-        largest = np.abs(self.gradient()).max(initial=0.0)
-        if largest < _UNSETTLED and self.remove():
+        gradient, members = self.gradient(), self.members
+        largest, left_out = np.abs(gradient).max(initial=0.0), members.left_out()
+        leaves = self.noise.relevance(members, *left_out) <= 1.0
+        may_leave = leaves if largest < _UNSETTLED else leaves & (members.undetermined > 1.0 - _FORGOTTEN)
+        if may_leave.any() and self.remove(may_leave, left_out):
             return True
-        return (largest > self.stationary and self.newton_step()) or (largest >= _UNSETTLED and self.remove())
+        return largest > self.stationary and self.newton_step(gradient, leaves)
 
-    def remove(self):
-        """Let functions go that the model is better without; return whether there were any.
+    def remove(self, leaves, left_out):
+        """Let functions go, by a mask of them; return whether any went.
 
         All of them at once if the evidence agrees, else half of them, those of the largest gains, and so on.
         """
-        outlook = self.outlook()
-        leaves = outlook.d == 0
+        gain = self.noise.outlook(self.members, *left_out, self.members.d).gain
         count = np.count_nonzero(leaves)
-        if not count:
-            return False
-        order = np.argsort(np.where(leaves, -outlook.gain, np.inf), kind="stable")
+        order = np.argsort(np.where(leaves, -gain, np.inf), kind="stable")
         while count and not self._removed(order[:count]):
             count //= 2
         return count > 0
@@ -84,14 +81,14 @@ class Settling:
             self.members, self.kept = without, self.kept[~leave]
         return better
 
-    def newton_step(self):
-        """Take one step; return whether it led anywhere."""
-        gradient, value = self.gradient(), self.noise.value(self.members)
-        largest, rounding = np.abs(gradient).max(), _ROUNDING * max(abs(value), 1.0)
+    def newton_step(self, gradient, leaves):
+        """Take one step, with functions that should leave on their way; return whether it led anywhere."""
+        value, largest = self.noise.value(self.members), np.abs(gradient).max()
+        rounding = _ROUNDING * max(abs(value), 1.0)
         step = descent_direction(gradient, *self.curvatures(gradient))
-        step = np.clip(step, -_LONGEST, _LONGEST)
+        step = np.minimum(np.maximum(step, -_LONGEST), _LONGEST)
         if largest > _UNSETTLED:
-            step[self.outlook().d == 0] = -_LONGEST
+            step[leaves] = -_LONGEST
         promising = -(gradient @ step) > rounding
         for k in range(_HALVINGS if promising else 1):
             there = self.members.scaled(0.5**k * step)
