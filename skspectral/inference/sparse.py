@@ -147,24 +147,16 @@ class Ascent:
         For neighbours this is one step; Newton's steps would be many, and short, along the narrow valley in
         which one prior variance grows as the other one shrinks.
         """
-        active, d = self.active, self.active.d.copy()
-        if not self._is_replaced(j, self.noise.value(active)):
-            active.d[:] = d
-            active.d[j] = d_alone
+        active = self.active
+        active.d[j] = d_alone
+        if len(active.members):
+            place = active.most_alike(j)
+            without, s, q = active.in_place_of(place, j)
+            outlook = self.noise.outlook(without, s, q, without.rest, None)
+            if self.noise.value(without) - outlook.gain[0] < self.noise.value(active):
+                active.d[active.members[place]], active.d[j] = 0.0, outlook.d[0]
         active.refresh()
         self._count(active)
-
-    def _is_replaced(self, j, value):
-        """Put j in the place of the function most like it; return whether -2 log evidence is below `value`."""
-        active = self.active
-        if not len(active.members):
-            return False
-        active.d[active.values.most_alike(j, active.members)] = 0.0
-        active.refresh()
-        S, Q = active.of_others(active.values.Phi[:, j : j + 1])
-        outlook = self.noise.outlook(active, S, Q, active.rest, None)
-        active.d[j] = outlook.d[0]
-        return self.noise.value(active) - outlook.gain[0] < value
 
     def run(self):
         """Climb until every function is where it belongs; return a `SparseFit`."""

@@ -111,10 +111,10 @@ class Settling:
         what they are on average over targets of the model, d_i d_j V_ij^2.
         """
         V, z = self.members.among(), self.members.pull
-        expected = V * V
-        H = np.multiply.outer(2.0 * self.noise.slope(self.members) * z, z)
-        H *= V
+        expected, zz = V * V, np.multiply.outer(z, z)
+        H = (2.0 * self.noise.slope(self.members)) * V
+        H -= self.noise.bend(self.members) * zz
+        H *= zz
         H -= expected
-        H -= np.multiply.outer(self.noise.bend(self.members) * z**2, z**2)
         H.flat[:: len(z) + 1] += gradient
         return H, expected

@@ -1,7 +1,8 @@
 """What a few functions, each with a prior variance of its own, leave for all the others to explain."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import qr
@@ -16,6 +17,7 @@ _DEPENDENT = 1e-10
 # Dimensions that all columns may have, at first; random combinations of columns to check it; what is left of
 # these then, and what more dimensions may remove.
 _FEW, _CHECKS, _NEGLIGIBLE, _HOPEFUL = 64, 4, 1e-14, 1e-7
+_ROUNDING = np.finfo(np.float64).eps
 # Columns that LAPACK treats at a time.
 _BLOCK = 64
 # Numbers of a matrix that a cache holds: there, products with one column at a time are fast.
@@ -81,10 +83,6 @@ class FunctionValues:
         """Return the products of column j with all columns, (k,)."""
         return self._products[j] if self.Phi.size > _CACHED else self.Phi[:, j] @ self.Phi
 
-    def most_alike(self, j, others):
-        """Return which of some other functions has the column nearest to that of j or its opposite."""
-        return int(others[np.argmax(np.abs(self.Phi[:, j] @ self.Phi[:, others]))])
-
     def among(self, a):
         """Return the functions a alone, on as many coordinates where there are more."""
         Phi = self.Phi[:, a]
@@ -92,6 +90,14 @@ class FunctionValues:
             return FunctionValues(Phi, self.y, self.outside)
         R, y, outside = _triangular(Phi, self.y[:, None])
         return FunctionValues(R, y[:, 0], float(outside[0]) + self.outside)
+
+
+class Evidence(NamedTuple):
+    """What the evidence of a model depends on: y'C^-1 y, log|C| and y'y."""
+
+    rest: float
+    log_det: float
+    yy: float
 
 
 class Active:
@@ -150,7 +156,7 @@ class Active:
         M, root = len(self.members), np.sqrt(self.d[self.members])
         factor, tau = _reflectors(self._augmented(self.members, root))
         self._reflectors = factor, tau
-        self._Q2 = np.triu(dtrtri(factor[:M, :M])[0]) if M else np.zeros((0, 0))
+        self._Q2 = dtrtri(factor[:M, :M])[0] * _upper(M) if M else np.zeros((0, 0))
         self.log_det = 2.0 * float(np.log(np.abs(factor.diagonal()[:M])).sum())
         self._w, self.rest = factor[:M, M], float(factor[M, M] ** 2) + self.values.outside
         self.undetermined = np.einsum("ij,ij->i", self._Q2, self._Q2)
@@ -210,6 +216,22 @@ class Active:
         Q1, left = self._rows()
         return self.independent(_squares(Phi) - _squares(Q1.T @ Phi)), left @ Phi
 
+    def most_alike(self, j):
+        """Return the position among the active functions of that nearest to function j or its opposite."""
+        Phi = self.values.Phi
+        return int(np.argmax(np.abs(Phi[:, j] @ Phi[:, self.members])))
+
+    def in_place_of(self, i, j):
+        """Return the model without the i-th active function, and phi_j'C^-1 phi_j and phi_j'C^-1 y there.
+
+        The last two as arrays of one number. With V_ij = phi_i'C^-1 phi_j and share u_i = 1 - d_i S_i, C^-1
+        without function i is C^-1 + d_i/u_i C^-1 phi_i phi_i'C^-1.
+        """
+        (S, Q, T), share, pull = self.watch(), self.undetermined[i], self._pull[i]
+        common = self._Q2[i] @ T[:, j : j + 1]  # d_i^1/2 V_ij
+        without = Evidence(self.rest + pull**2 / share, self.log_det + np.log(share), self.yy)
+        return without, S[j : j + 1] + common**2 / share, Q[j : j + 1] + common * pull / share
+
     def with_function(self, Phi, here, values):
         """Return phi'C^-1 phi of other functions (n, k), and what the active ones leave of each at a point.
 
@@ -228,6 +250,11 @@ class Active:
     def covariance_root(self):
         """Return A (M, M) with the posterior covariance AA' of these coefficients, noise of variance 1."""
         return np.sqrt(self.d[self.members])[:, None] * self._Q2
+
+
+@lru_cache(maxsize=8)
+def _upper(M):
+    return np.triu(np.ones((M, M), order="F"))
 
 
 def _reflectors(A):
@@ -255,8 +282,11 @@ def _span_of_few(Phi):
     n, k = Phi.shape
     size, random = _FEW, np.random.default_rng(0)
     while size <= min(n, k) // 4:
-        mixed = Phi @ random.normal(size=(k, size + _CHECKS))
-        Q, check = qr(mixed[:, :size], mode="economic", check_finite=False)[0], mixed[:, size:]
+        some = Phi[:, :: max(1, k // (4 * size))]
+        Q, R = qr(some @ random.normal(size=(some.shape[1], size)), mode="economic", check_finite=False)
+        diagonal = np.abs(R.diagonal())
+        Q = Q[:, diagonal > _ROUNDING * diagonal.max()]
+        check = Phi @ random.normal(size=(k, _CHECKS))
         left = check - Q @ (Q.T @ check)
         left -= Q @ (Q.T @ left)
         share = np.linalg.norm(left) / max(np.linalg.norm(check), _TINY)

@@ -62,7 +62,8 @@ class Members:
 
     def among(self):
         """Return d_i^1/2 phi_i'C^-1 phi_j d_j^1/2 for all i and j, (M, M)."""
-        V = self.root @ -self.root.T
+        V = self.root @ self.root.T
+        np.negative(V, out=V)
         V.flat[:: len(V) + 1] += 1.0
         return V
 
