@@ -52,19 +52,18 @@ class Settling:
     def step(self):
         """Let functions go or take a Newton step; return whether there was anything to do."""
         gradient, members = self.gradient(), self.members
-        largest, left_out = np.abs(gradient).max(initial=0.0), members.left_out()
-        leaves = self.noise.relevance(members, *left_out) <= 1.0
+        largest, leaves = np.abs(gradient).max(initial=0.0), ~self.noise.belong(members)
         may_leave = leaves if largest < _UNSETTLED else leaves & (members.undetermined > 1.0 - _FORGOTTEN)
-        if may_leave.any() and self.remove(may_leave, left_out):
+        if may_leave.any() and self.remove(may_leave):
             return True
         return largest > self.stationary and self.newton_step(gradient, leaves)
 
-    def remove(self, leaves, left_out):
+    def remove(self, leaves):
         """Let functions go, by a mask of them; return whether any went.
 
         All of them at once if the evidence agrees, else half of them, those of the largest gains, and so on.
         """
-        gain = self.noise.outlook(self.members, *left_out, self.members.d).gain
+        gain = self.noise.outlook(self.members, *self.members.left_out(), self.members.d).gain
         count = np.count_nonzero(leaves)
         order = np.argsort(np.where(leaves, -gain, np.inf), kind="stable")
         while count and not self._removed(order[:count]):

@@ -47,20 +47,20 @@ class ProfiledNoise:
 
     def outlook(self, active, s, q, rest, d):
         """Return what functions would do that have s, q and rest without them, and d now; None for 0."""
-        share = self._share(active, s, q, rest)
+        floor = self._floor(active)
+        rest = np.maximum(rest, floor)
+        share = np.minimum(_explained(s, q), rest - 0.5 * floor) / rest
         u = np.maximum((self.n * share - 1.0) / (1.0 - share), 0.0)
         worth = 0.0 if d is None else self._drop(d * s, share)
         return Outlook(u / _divisor(s), self._drop(u, share) - worth, self.n * share, worth)
 
-    def relevance(self, active, s, q, rest):
-        """Return that of functions: above 1 where they belong to the model."""
-        return self.n * self._share(active, s, q, rest)
+    def belong(self, members):
+        """Return which active functions belong to the model, without a division.
 
-    def _share(self, active, s, q, rest):
-        """Return which share of the rest functions explain."""
-        floor = self._floor(active)
-        rest = np.maximum(rest, floor)
-        return np.minimum(_explained(s, q), rest - 0.5 * floor) / rest
+        With u their undetermined shares and p = d Q^2 this is n p > (1 - u)(u rest + p).
+        """
+        share, power = members.undetermined, members.pull**2
+        return (self.n * power > (1.0 - share) * (share * self._rest(members) + power)) & (share < 1.0)
 
     def _drop(self, u, share):
         return (self.n - 1) * np.log1p(u) - self.n * np.log1p((1.0 - share) * u)
@@ -96,14 +96,15 @@ class KnownNoise:
 
     def outlook(self, active, s, q, rest, d):
         """Return what functions would do that have s and q without them, and d now; None for 0."""
-        e = self.relevance(active, s, q, rest)
+        e = _explained(s, q) / self.v
         u = np.maximum(e - 1.0, 0.0)
         worth = 0.0 if d is None else _drop_known(d * s, e)
         return Outlook(u / _divisor(s), _drop_known(u, e) - worth, e, worth)
 
-    def relevance(self, active, s, q, rest):
-        """Return that of functions: above 1 where they belong to the model."""
-        return _explained(s, q) / self.v
+    def belong(self, members):
+        """Return which active functions belong to the model: those with d Q^2 > v (1 - u) u."""
+        share = members.undetermined
+        return (members.pull**2 > self.v * (1.0 - share) * share) & (share < 1.0)
 
     def slope(self, active):
         """Return the factor of Q^2 in d value/dd = S - factor Q^2."""

@@ -282,7 +282,7 @@ def _span_of_few(Phi):
     n, k = Phi.shape
     size, random = _FEW, np.random.default_rng(0)
     while size <= min(n, k) // 4:
-        some = Phi[:, :: max(1, k // (4 * size))]
+        some = Phi[:, :: max(1, k // (2 * size))]
         Q, R = qr(some @ random.normal(size=(some.shape[1], size)), mode="economic", check_finite=False)
         diagonal = np.abs(R.diagonal())
         Q = Q[:, diagonal > _ROUNDING * diagonal.max()]

@@ -54,4 +54,5 @@ class Dictionary:
 
     def columns(self, chosen):
         """Return columns (n, len(chosen)) of unit length, and their lengths before; 0 where none is left."""
-        return self.rows.unit_columns(self.raw(chosen))
+        K = self.raw(chosen)
+        return self.rows.unit_columns(K, overwrite=not np.may_share_memory(K, self.X))

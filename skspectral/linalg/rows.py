@@ -133,12 +133,13 @@ class Rows:
         """Return the size of what rounding may leave of targets outside the mean space, (m,)."""
         return _rounding(self.sqrt_weight * Y)
 
-    def unit_columns(self, K):
+    def unit_columns(self, K, overwrite=False):
         """Return columns weighted, outside the mean space and of unit length, and their lengths before.
 
         Both are 0 where nothing but rounding is left.
         """
-        K = self.sqrt_weight * K
+        if self._are_weighted or not overwrite:
+            K = self.sqrt_weight * K
         K, before, largest = _with_lengths(K)
         length = before
         for _ in range(2 if self.n_mean else 0):
