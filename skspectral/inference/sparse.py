@@ -103,7 +103,6 @@ class Ascent:
         self.active, self.noise, self.tol, self.max_iter = active, noise, tol, max_iter
         self.n_steps, self.trace, self.least = n_steps, trace, least
         self.worthwhile = max(worthwhile(_rows(noise, active.values)), least)
-        self.stationary = _ROUGHLY_STATIONARY if least else _STATIONARY
 
     def outlook_of_others(self):
         """Return what functions would do that are not active, and nothing for those that are."""
@@ -128,38 +127,23 @@ class Ascent:
             self._count(growth)
         growth.finish()
 
-    def settle(self):
-        """Maximise over the prior variances of active functions, all others out of sight."""
-        active, a = self.active, self.active.members
-        settling = Settling(active.alone(), self.noise, self.stationary)
-        moved = False
+    def settle(self, stationary):
+        """Maximise over the prior variances of active functions, all others out of sight.
+
+        Until no derivative by log d is larger than `stationary`.
+        """
+        active, a, before = self.active, self.active.members, self.n_steps
+        settling = Settling(active.alone(), self.noise, stationary)
         while len(settling.kept) and self.n_steps < self.max_iter and settling.step():
             self._count(settling.members)
-            moved = True
-        if moved:
+        if self.n_steps > before:
             active.d[:] = 0.0
             active.d[a[settling.kept]] = settling.members.d
             active.refresh()
 
-    def _let_in(self, j, d_alone):
-        """Let function j enter, in the place of the active function that is most like it if that is better.
-
-        For neighbours this is one step; Newton's steps would be many, and short, along the narrow valley in
-        which one prior variance grows as the other one shrinks.
-        """
-        active = self.active
-        active.d[j] = d_alone
-        if len(active.members):
-            place = active.most_alike(j)
-            without, s, q = active.in_place_of(place, j)
-            outlook = self.noise.outlook(without, s, q, without.rest, None)
-            if self.noise.value(without) - outlook.gain[0] < self.noise.value(active):
-                active.d[active.members[place]], active.d[j] = 0.0, outlook.d[0]
-        active.refresh()
-        self._count(active)
-
     def run(self):
         """Climb until every function is where it belongs; return a `SparseFit`."""
+        self.settle(_ROUGHLY_STATIONARY)
         many = len(self.active.values) > _FEW
         converged = self._climb_in_pools() if many else self._climb()
         value, noise_var = self.noise.value(self.active), self.noise.variance(self.active)
@@ -167,25 +151,23 @@ class Ascent:
 
     def _climb(self):
         """Climb with all functions in sight; return whether every one is where it belongs."""
-        converged, final, self.stationary = False, self.stationary, _ROUGHLY_STATIONARY
-        self.settle()
+        converged, stationary = False, _ROUGHLY_STATIONARY
+        final = _ROUGHLY_STATIONARY if self.least else _STATIONARY
         while self.n_steps < self.max_iter and not converged:
             missing = self._most_missing()
             if missing is not None:
                 self._take_in(*missing)
-            elif self.stationary > final:
-                self.stationary = final
-                self.settle()
+                self.settle(stationary)
+            elif stationary > final:
+                stationary = final
+                self.settle(stationary)
             else:
                 converged = True
-        self.stationary = final
         return converged
 
     def _climb_in_pools(self):
         """Climb with the most relevant functions in sight, until a look at all others finds none missing."""
-        converged, final, self.stationary = False, self.stationary, _ROUGHLY_STATIONARY
-        self.settle()
-        self.stationary = final
+        converged = False
         while self.n_steps < self.max_iter and not converged:
             here, pool = self.active, self._pool()
             self.active = Active(here.values.among(pool), here.d[pool])
@@ -203,12 +185,28 @@ class Ascent:
         return np.union1d(members, others)
 
     def _take_in(self, j, d, gain):
-        """Let functions enter that are worthwhile, or j with prior variance d if its gain is none."""
+        """Let functions enter that are worthwhile, or j with prior variance d if its gain is too small."""
         if gain > self.worthwhile:
             self.add(self.worthwhile)
         else:
             self._let_in(j, d)
-        self.settle()
+
+    def _let_in(self, j, d):
+        """Let function j enter, in the place of the active function that is most like it if that is better.
+
+        For neighbours this is one step; Newton's steps would be many, and short, along the narrow valley in
+        which one prior variance grows as the other one shrinks.
+        """
+        active = self.active
+        if len(active.members):
+            place = active.most_alike(j)
+            without, S, Q = active.in_place_of(place, j)
+            outlook = self.noise.outlook(without, S, Q, without.rest, None)
+            if self.noise.value(without) - outlook.gain[0] < self.noise.value(active):
+                active.d[active.members[place]], d = 0.0, outlook.d[0]
+        active.d[j] = d
+        active.refresh()
+        self._count(active)
 
     def _most_missing(self):
         """Return the function that belongs to the model most of all that are not in it, or None.
@@ -257,7 +255,9 @@ def _best_end(values, noise, tol, max_iter, least):
     """Return a model near the best maximum found, the trace of the way to it, and the number of steps."""
     active, ends, n_steps = Active(values, np.zeros(len(values))), [], 0
     for share in _SHARES:
-        if _overfill(active, TooLittleNoise(_rows(noise, values), share), tol, max_iter) or not ends:
+        n_added = _overfill(active, TooLittleNoise(_rows(noise, values), share), tol, max_iter - n_steps)
+        n_steps += n_added
+        if n_added or not ends:
             steps = []
             fit = Ascent(active, noise, tol, max_iter, steps, least, n_steps).run()
             n_steps = fit.n_steps

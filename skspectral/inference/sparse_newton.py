@@ -56,7 +56,9 @@ class Settling:
         may_leave = leaves if largest < _UNSETTLED else leaves & (members.undetermined > 1.0 - _FORGOTTEN)
         if may_leave.any() and self.remove(may_leave):
             return True
-        return largest > self.stationary and self.newton_step(gradient, leaves)
+        if largest > self.stationary and self.newton_step(gradient, leaves):
+            return True
+        return largest >= _UNSETTLED and leaves.any() and self.remove(leaves)
 
     def remove(self, leaves):
         """Let functions go, by a mask of them; return whether any went.
