@@ -17,7 +17,7 @@ _DEPENDENT = 1e-10
 # Dimensions that all columns may have, at first; random combinations of columns to check it; what is left of
 # these then, and what more dimensions may remove.
 _FEW, _CHECKS, _NEGLIGIBLE, _HOPEFUL = 64, 4, 1e-14, 1e-7
-_ROUNDING = np.finfo(np.float64).eps
+_ROUNDING = 16 * np.finfo(np.float64).eps
 # Columns that LAPACK treats at a time.
 _BLOCK = 64
 # Numbers of a matrix that a cache holds: there, products with one column at a time are fast.
@@ -175,9 +175,7 @@ class Active:
 
     def alone(self):
         """Return the model of the active functions, all others out of sight."""
-        return Members(
-            self.d[self.members], self._Q2, self._w, self._pull, self.rest, self.log_det, self.yy
-        )
+        return Members(self.d[self.members], self._Q2, self._w, self._pull, self.rest, self.log_det, self.yy)
 
     def _rows(self):
         """Return Q_1 and C^-1 y, which only other functions ask for."""
