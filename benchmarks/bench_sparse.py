@@ -5,8 +5,9 @@ and sklearn-rvm where they are installed and run, with the same RBF kernel, no i
 targets. The evidence of each is that of its own prior variances and noise by the dense formula. Goals:
 evidence at least that of each peer, test RMSE at most 1.02 of the best, 20 times faster than ARDRegression,
 no slower than fastrvm. Where our evidence is larger than fastrvm's, a fit of ours is timed beside it, too,
-that `max_iter` stops where it has passed fastrvm's evidence. Then ours alone: the test RMSE over that of ARDRegression on average over 40 sets of
-100 rows, and 10,000 rows of 8 inputs in at most 30 seconds, with memory for a few times n M numbers.
+that `max_iter` stops where it has passed fastrvm's evidence. Then ours alone: the test RMSE over that of
+ARDRegression on average over 40 sets of 100 rows, and 10,000 rows of 8 inputs in at most 30 seconds, with
+memory for a few times n M numbers.
 
 Run `python -m benchmarks.bench_sparse`, or with `--fast` for a smoke run; `--data DIR` adds concrete and
 energy from uci_concrete.csv and uci_energy.csv; `--without NAMES` leaves out peers (ARDRegression takes five

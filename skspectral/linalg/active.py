@@ -17,7 +17,6 @@ _DEPENDENT = 1e-10
 # Dimensions that all columns may have, at first; random combinations of columns to check it; what is left of
 # these then, and what more dimensions may remove.
 _FEW, _CHECKS, _NEGLIGIBLE, _HOPEFUL = 64, 4, 1e-14, 1e-7
-_ROUNDING = 16 * np.finfo(np.float64).eps
 # Columns that LAPACK treats at a time.
 _BLOCK = 64
 # Numbers of a matrix that a cache holds: there, products with one column at a time are fast.
@@ -135,8 +134,8 @@ class Active:
         covariance of coefficients D^1/2 Q_2 Q_2' D^1/2.
 
     Orthogonality keeps the digits that the normal equations lose where functions are alike and noise is
-    small, which is the ordinary case for smooth kernels. Any change starts afresh, O(n M^2), and n M k where S
-    and Q of all functions are asked for: `Growth` and `Members` make many changes at less cost.
+    small, which is the ordinary case for smooth kernels. Any change starts afresh, O(n M^2), and n M k where
+    S and Q of all functions are asked for: `Growth` and `Members` make many changes at less cost.
     """
 
     def __init__(self, values, d):
@@ -274,16 +273,15 @@ def _triangular(Phi, Y):
 def _span_of_few(Phi):
     """Return an orthonormal basis of all columns (n, k), r of them for r <= n/4; None if that is not enough.
 
-    The columns of smooth functions have few dimensions, to rounding. Random combinations of all of them span
-    these, and others show it: what is left of them is hardly ever smaller than what is left of a column.
+    The columns of smooth functions have few dimensions, to rounding. Random combinations of some of them span
+    these, and combinations of all show it: hardly ever is less left of them than of a column.
     """
     n, k = Phi.shape
     size, random = _FEW, np.random.default_rng(0)
     while size <= min(n, k) // 4:
         some = Phi[:, :: max(1, k // (2 * size))]
-        Q, R = qr(some @ random.normal(size=(some.shape[1], size)), mode="economic", check_finite=False)
-        diagonal = np.abs(R.diagonal())
-        Q = Q[:, diagonal > _ROUNDING * diagonal.max()]
+        mixed = some @ random.normal(size=(some.shape[1], size))
+        Q = qr(mixed, mode="economic", check_finite=False)[0]
         check = Phi @ random.normal(size=(k, _CHECKS))
         left = check - Q @ (Q.T @ check)
         left -= Q @ (Q.T @ left)

@@ -26,8 +26,8 @@ class Growth:
 
     Notes
     -----
-    With function j of prior variance d, C_new^-1 = C^-1 - tt'/(1/d + S_j), t = C^-1 phi_j. What C^-1 takes off
-    phi_i'phi_j is kept as T'T with a row of T for each active function: a new one costs O(k M).
+    With function j of prior variance d, C_new^-1 = C^-1 - tt'/(1/d + S_j), t = C^-1 phi_j. What C^-1 takes
+    off phi_i'phi_j is kept as T'T with a row of T for each active function: a new one costs O(k M).
     """
 
     def __init__(self, active):
