@@ -400,13 +400,27 @@ def test_intervals_hold_what_they_promise():
     assert 0.93 < np.mean(inside) < 0.97
 
 
-def test_gamma_of_the_largest_evidence():
+def test_gamma_of_the_largest_evidence_for_its_functions():
+    def criterion(model):
+        return model.log_marginal_likelihood_value_ - len(model.relevance_)
+
     model = RelevanceVectorRegressor(gamma="auto").fit(X, y)
-    for gamma in (model.gamma_ / 4, model.gamma_ * 4):
-        other = RelevanceVectorRegressor(gamma=gamma).fit(X, y)
-        assert model.log_marginal_likelihood_value_ > other.log_marginal_likelihood_value_
+    for gamma in (model.gamma_ / 4, model.gamma_ / 2, model.gamma_ * 2, model.gamma_ * 4):
+        assert criterion(model) > criterion(RelevanceVectorRegressor(gamma=gamma).fit(X, y))
     with pytest.raises(ValueError, match=r"gamma='auto' is known for .*got kernel='sigmoid'"):
         RelevanceVectorRegressor("sigmoid", gamma="auto").fit(X, y)
+
+
+def test_a_function_for_each_row_is_not_the_best_gamma():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 6))
+    targets = rows[:, 0] + rng.normal(size=60)
+    narrow = RelevanceVectorRegressor(gamma=5.0).fit(rows, targets)
+    model = RelevanceVectorRegressor(gamma="auto").fit(rows, targets)
+    # the larger evidence, of hardly any noise
+    assert narrow.log_marginal_likelihood_value_ > model.log_marginal_likelihood_value_
+    assert narrow.noise_variance_ < 0.1 < 0.5 < model.noise_variance_
+    assert len(model.relevance_) < 15
 
 
 @pytest.mark.parametrize("make", [RelevanceVectorRegressor, LaplacianProcessRegressor])
