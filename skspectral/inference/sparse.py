@@ -61,7 +61,7 @@ class SparseFit:
     noise_var : float
         Noise variance.
     n_steps : int
-        Functions that came, went or changed, and Newton steps.
+        Functions that came or went, and Newton steps, those before the start of this ascent too.
     converged : bool
         Whether every function is where it belongs.
     """

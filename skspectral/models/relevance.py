@@ -47,9 +47,9 @@ class RelevanceVectorRegressor(MultiOutputMixin, RegressorMixin, SparseRegressio
         precomputed matrix symmetric: column j holds the function of row j.
     gamma : float, "auto" or None, default=None
         Parameter of the rbf, laplacian, polynomial, exponential chi2 and sigmoid kernels. None means the
-        kernel's default (1 / n_features for most). "auto", for "rbf" and "laplacian", is the best of ten values
-        around the inverse median distance (of up to 1000 rows): that of the largest log evidence less the
-        number of functions.
+        kernel's default (1 / n_features for most). "auto", for "rbf" and "laplacian", is the best of ten
+        values around the inverse median distance (of up to 1000 rows): that of the largest log evidence less
+        the number of functions.
     degree : float, default=3
         Degree of the polynomial kernel.
     coef0 : float, default=1
