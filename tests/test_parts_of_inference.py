@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from scipy.stats import invgamma, norm, t
 
 from skspectral.criteria.joint_evidence import between
-from skspectral.inference import candidates, covariances, modes, sparse, sparse_classes
+from skspectral.inference import candidates, covariances, modes, sparse, sparse_classes, sparse_newton
 from skspectral.inference.averaging import _NO_MASS, VariancePosterior, _edges, _Panels, pooled
 from skspectral.inference.changing_noise import ChangingNoise
 from skspectral.inference.correlated import _Complete
@@ -640,6 +640,22 @@ def test_functions_that_should_leave_shrink_as_fast_as_they_may():
     assert slow.gradient() == pytest.approx([1.0 / 3.0])  # no larger than a half: Newton's own step
     assert slow.newton_step(slow.gradient(), np.array([True]))
     assert slow.members.d[0] != pytest.approx(0.5 * np.exp(-3.0))
+
+
+def test_steps_lead_down_where_cutting_their_entries_would_lead_up(monkeypatch):
+    directions = iter([np.array([60.0, 2.0]), np.array([0.2, -0.1])])
+    monkeypatch.setattr(sparse_newton, "descent_direction", lambda *_: next(directions))
+    members = SimpleNamespace(tried=[], scaled=lambda x: members.tried.append(x))
+    noise = SimpleNamespace(value=lambda members: 5.0)
+    settling = Settling(SimpleNamespace(d=np.ones(2)), noise, 1e-10)
+    settling.members, settling.curvatures = members, lambda gradient: ()
+    gradient = np.array([-0.01, 0.2])  # cut to (3, 2) the first direction would go up
+    assert not settling.newton_step(gradient, np.zeros(2, dtype=bool))
+    assert close(members.tried[0], [3.0, 0.1], 1e-12)
+    members.tried.clear()
+    assert not settling.newton_step(gradient, np.zeros(2, dtype=bool))
+    assert close(members.tried[0], [0.2, -0.1], 1e-12)
+    assert close(members.tried[1], [0.1, -0.05], 1e-12)
 
 
 def test_curvatures_by_logs_of_prior_variances_are_differences():

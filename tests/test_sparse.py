@@ -8,6 +8,7 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.metrics.pairwise import sigmoid_kernel
 
 from skspectral import (
     LaplacianProcessRegressor,
@@ -93,6 +94,20 @@ def test_the_evidence_never_falls():
     assert fit.converged
     assert len(trace) > 10
     assert np.diff(trace).max() < 1e-9 * abs(trace[-1])
+
+
+def test_a_narrow_valley_is_followed_to_its_end():
+    rng = np.random.default_rng(90)
+    n, p = int(rng.integers(10, 140)), int(rng.integers(1, 6))
+    rows = rng.normal(size=(n, p))
+    noise = 10 ** rng.uniform(-1.5, 0.5)
+    targets = np.sin(2 * rows[:, 0]) + (rows[:, -1] > 0) + noise * rng.normal(size=n)
+    gamma = 10 ** rng.uniform(-1.5, 0.7) / p
+    model = RelevanceVectorRegressor("sigmoid", gamma=gamma, fit_intercept=False).fit(rows, targets)
+    Phi = sigmoid_kernel(rows, model.relevance_vectors_, gamma=gamma)
+    C_inv = np.linalg.inv((Phi * model.prior_variance_) @ Phi.T + model.noise_variance_ * np.eye(n))
+    # a Newton step of 68 in one entry, and cut to 3 it led up
+    np.testing.assert_allclose((Phi.T @ C_inv @ targets) ** 2, np.diag(Phi.T @ C_inv @ Phi), rtol=1e-6)
 
 
 @pytest.mark.parametrize("noise", [ProfiledNoise(80), KnownNoise(0.02)], ids=["profiled", "known"])

@@ -73,11 +73,11 @@ class Settling:
         return count > 0
 
     def _removed(self, positions):
-        """Return whether the model is no worse without some functions, which then are gone."""
+        """Return whether the model is no worse without some functions; if so, they are gone."""
         leave = np.zeros(len(self.kept), dtype=bool)
         leave[positions] = True
-        without = self.members.without(leave)
-        better = self.noise.value(without) <= self.noise.value(self.members)
+        without, value = self.members.without(leave), self.noise.value(self.members)
+        better = self.noise.value(without) <= value + _rounding(value)
         if better:
             self.members, self.kept = without, self.kept[~leave]
         return better
@@ -85,11 +85,13 @@ class Settling:
     def newton_step(self, gradient, leaves):
         """Take one step, with functions that should leave on their way; return whether it led anywhere."""
         value, largest = self.noise.value(self.members), np.abs(gradient).max()
-        rounding = _ROUNDING * max(abs(value), 1.0)
-        step = descent_direction(gradient, *self.curvatures(gradient))
-        step = np.minimum(np.maximum(step, -_LONGEST), _LONGEST)
+        rounding = _rounding(value)
+        direction = descent_direction(gradient, *self.curvatures(gradient))
+        step = np.minimum(np.maximum(direction, -_LONGEST), _LONGEST)
         if largest > _UNSETTLED:
             step[leaves] = -_LONGEST
+        if gradient @ step >= 0:  # entries cut one by one may lead up
+            step = direction * min(1.0, _LONGEST / np.abs(direction).max())
         promising = -(gradient @ step) > rounding
         for k in range(_HALVINGS if promising else 1):
             there = self.members.scaled(0.5**k * step)
@@ -119,3 +121,8 @@ class Settling:
         H -= expected
         H.flat[:: len(z) + 1] += gradient
         return H, expected
+
+
+def _rounding(value):
+    """Return what differences of values of this size may be by rounding alone."""
+    return _ROUNDING * max(abs(value), 1.0)
