@@ -373,6 +373,17 @@ def test_kinds_of_kernels_agree():
     assert RelevanceVectorRegressor("precomputed").fit(skewed, y).score(skewed, y) > 0.8
 
 
+@pytest.mark.parametrize("weight", [None, np.linspace(0.5, 2.0, 80)], ids=["plain", "weighted"])
+def test_a_given_matrix_is_left_as_it_is(weight):
+    given = K.copy()
+    dictionary = Dictionary(PrecomputedGram(), given, Rows.make(80, None, weight), np.arange(80))
+    columns, lengths = dictionary.columns(np.arange(80))
+    RelevanceVectorRegressor("precomputed", fit_intercept=False).fit(given, y, weight)
+    np.testing.assert_array_equal(given, K)
+    root = np.ones(80) if weight is None else dictionary.rows.sqrt_weight[:, 0]
+    np.testing.assert_allclose(columns * lengths, root[:, None] * K, rtol=1e-12)
+
+
 def test_rows_of_weight_0_are_absent():
     weight = np.ones(80)
     weight[::3] = 0.0
