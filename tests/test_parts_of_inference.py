@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from scipy.stats import invgamma, norm, t
 
 from skspectral.criteria.joint_evidence import between
-from skspectral.inference import candidates, covariances, modes, sparse, sparse_classes
+from skspectral.inference import candidates, covariances, modes, sparse, sparse_classes, sparse_newton
 from skspectral.inference.averaging import _NO_MASS, VariancePosterior, _edges, _Panels, pooled
 from skspectral.inference.changing_noise import ChangingNoise
 from skspectral.inference.correlated import _Complete
@@ -17,6 +17,7 @@ from skspectral.inference.covariances import _Counted, _status, _with_missing, _
 from skspectral.inference.mean_summary import MeanSummary
 from skspectral.inference.observations import Observations, observe
 from skspectral.inference.sparse import Ascent, worthwhile
+from skspectral.inference.sparse_newton import Settling
 from skspectral.inference.sparse_noise import KnownNoise, ProfiledNoise, TooLittleNoise
 from skspectral.inference.student_mixture import StudentMixture, inflate
 from skspectral.inference.tuned import _status as status_of_minima
@@ -227,43 +228,66 @@ def test_functions_that_stand_for_each_other_do_not_leave_together():
     Phi = np.column_stack([column, column + 1e-3 * rng.normal(size=30)])
     Phi /= np.linalg.norm(Phi, axis=0)
     y = 5.0 * Phi[:, 0] + 0.1 * rng.normal(size=30)
-    ascent = Ascent(Active(FunctionValues(Phi, y), np.array([2500.0, 2500.0])), ProfiledNoise(30), 1e-6, 100)
-    assert (ascent.outlook_of_members().d == 0).all()  # the model is better without either
-    before = ascent.noise.value(ascent.active)
-    assert ascent.remove()
-    assert len(ascent.active.members) == 1
-    assert ascent.n_steps == 1
-    assert ascent.noise.value(ascent.active) <= before
-    assert not ascent.remove()
+    noise, start = ProfiledNoise(30), Active(FunctionValues(Phi, y), np.array([2500.0, 2500.0])).alone()
+    settling = Settling(start, noise, 1e-10)
+    assert not noise.belong(start).any()  # the model is better without either
+    assert settling.remove(np.array([True, True]))
+    assert len(settling.members.d) == 1
+    assert noise.value(settling.members) <= noise.value(start)
+    assert not settling.remove(np.array([True]))
+    assert len(settling.kept) == 1
 
 
 @pytest.mark.parametrize(
-    ("slope", "expected"),
+    ("slope", "leaves", "undetermined", "expected"),
     [
-        (0.4, ["remove", "newton"]),  # functions leave first, where the others have nearly settled
-        (0.6, ["newton"]),
-        (1e-11, ["remove", "remove"]),
-        (2e-10, ["remove", "newton"]),
+        (0.4, True, 0.5, ["remove", "newton"]),  # functions leave first, where the others have nearly settled
+        (0.4, False, 0.5, ["newton"]),
+        (0.6, True, 0.5, ["newton"]),
+        (0.6, True, 0.9991, ["remove", "newton"]),  # nothing is left of it
+        (0.6, True, 0.9989, ["newton"]),
+        (0.6, False, 0.9991, ["newton"]),
+        (1e-11, True, 0.5, ["remove"]),
+        (1e-11, False, 0.5, []),
+        (2e-10, True, 0.5, ["remove", "newton"]),
     ],
 )
-def test_functions_leave_once_the_others_have_nearly_settled(slope, expected):
+def test_functions_leave_once_the_others_have_nearly_settled(slope, leaves, undetermined, expected):
     calls = []
 
-    class Watched(Ascent):
+    class Watched(Settling):
         def gradient(self):
             return np.array([0.0, -slope])
 
-        def remove(self):
+        def remove(self, leaves):
             calls.append("remove")
             return False
 
-        def _newton_step(self):
+        def newton_step(self, gradient, leaves):
             calls.append("newton")
             return True
 
-    ascent = Watched(Active(FunctionValues(np.eye(3), np.ones(3)), np.ones(3)), ProfiledNoise(3), 1e-6, 10)
-    assert ascent._step() == (expected[-1] == "newton")
+    noise = SimpleNamespace(belong=lambda members: np.array([True, not leaves]))
+    members = SimpleNamespace(d=np.ones(2), undetermined=np.array([0.1, undetermined]))
+    assert Watched(members, noise, 1e-10).step() == ("newton" in expected)
     assert calls == expected
+
+
+def test_functions_leave_where_newton_does_not_lead_on():
+    class Stuck(Settling):
+        def gradient(self):
+            return np.array([0.9])
+
+        def newton_step(self, gradient, leaves):
+            return False
+
+        def remove(self, leaves):
+            return leaves.tolist() == [True]
+
+    members = SimpleNamespace(d=np.ones(1), undetermined=np.array([0.1]))
+    for belongs in (True, False):
+        noise = SimpleNamespace(belong=lambda members, belongs=belongs: np.array([belongs]))
+        assert Stuck(members, noise, 1e-10).step() != belongs
 
 
 def test_functions_enter_for_too_little_noise_down_to_a_gain_of_one():
@@ -504,7 +528,7 @@ def test_what_active_functions_leave_of_others():
     assert close(active.Q[[1]], (Phi.T @ C_inv @ y)[[1]], 1e-10)
     assert active.rest == pytest.approx(y @ C_inv @ y)
     assert active.log_det == pytest.approx(-np.linalg.slogdet(C_inv)[1])
-    s, q, rest = active.members_left_out()
+    s, q, rest = active.alone().left_out()
     for k, i in enumerate(a):
         less = np.where(np.arange(4) == i, 0.0, d)
         inverse = np.linalg.inv(np.eye(9) + (Phi * less) @ Phi.T)
@@ -565,18 +589,28 @@ def ascent_of(Phi, y, d, noise=None, **settings):
     return Ascent(active, ProfiledNoise(len(y)) if noise is None else noise, 0.1, 100, **settings)
 
 
-def test_functions_are_missing_that_are_relevant_and_gain():
-    ascent = ascent_of(np.eye(5), np.ones(5), np.zeros(5), least=0.5)
-    outlook = SimpleNamespace(
-        relevance=np.array([1.05, 1.2, 1.2, 3.0, 0.5]), gain=np.array([9.0, 0.5, 0.6, 0.1, 9.0])
-    )
-    ascent.outlook_of_others = lambda: outlook
-    assert ascent._missing() == pytest.approx([0.0, 0.0, 0.2, 0.0, 0.0])
-    assert ascent._most_missing() == 2
-    outlook.gain[2] = 0.5
-    assert ascent._most_missing() is None
+@pytest.mark.parametrize(
+    ("relevance", "gain", "is_missing"), [(1.05, 9.0, False), (1.2, 0.5, False), (1.2, 0.6, True)]
+)
+def test_a_function_is_missing_that_is_relevant_and_gains(relevance, gain, is_missing):
+    ascent = ascent_of(np.eye(5), [1.0, 2.0, 7.0, 9.0, 3.0], np.array([0.0, 0.0, 0.0, 4.0, 0.0]), least=0.5)
+
+    def outlook(active, S, Q, rest, d):
+        assert (S, Q, rest, d) == (1.0, 7.0, ascent.active.rest, None)  # those of the best of the others
+        return SimpleNamespace(relevance=np.array([relevance]), gain=np.array([gain]), d=np.array([3.0]))
+
+    ascent.noise = SimpleNamespace(outlook=outlook)
+    assert ascent._most_missing() == ((2, 3.0, gain) if is_missing else None)
     nothing = ascent_of(np.ones((2, 0)), np.ones(2), np.zeros(0))
     assert nothing._most_missing() is None
+
+
+@pytest.mark.parametrize(("gain", "expected"), [(0.1001, "several"), (0.0999, "one")])
+def test_several_functions_enter_where_one_is_worthwhile(gain, expected):
+    ascent, calls = ascent_of(np.eye(3), np.ones(3), np.zeros(3)), []
+    ascent.add, ascent._let_in = lambda least: calls.append("several"), lambda j, d: calls.append("one")
+    ascent._take_in(1, 2.0, gain)
+    assert calls == [expected]
 
 
 def test_active_functions_are_no_others():
@@ -586,26 +620,48 @@ def test_active_functions_are_no_others():
     assert outlook.gain[1] > 0.0
 
 
-@pytest.mark.parametrize("n_left", [0, 1, 2, 3])
-def test_functions_that_left_are_out_of_sight_but_for_the_last(n_left):
-    d = np.where(np.arange(3) < n_left, 2.0, 0.0)
-    ascent = ascent_of(np.eye(3), np.ones(3), d)
-    left = ascent._forget(np.array([4, 7, 9]))
-    assert left.tolist() == {0: [4, 7, 9], 1: [4], 2: [4, 7], 3: [4, 7, 9]}[n_left]
-    assert len(ascent.active.values) == (len(left) if n_left else 3)
+def settling_of(Phi, y, d, noise=None):
+    active = Active(FunctionValues(np.asarray(Phi, dtype=float), np.asarray(y, dtype=float)), d)
+    return Settling(active.alone(), ProfiledNoise(len(y)) if noise is None else noise, 1e-10)
+
+
+def test_functions_that_left_are_told_by_their_positions_at_the_start():
+    settling = settling_of(np.eye(5)[:, :4], [5.0, 0.0, 4.0, 0.0, 1.0], np.full(4, 2.0))
+    assert settling.remove(np.array([False, True, False, False]))
+    assert settling.kept.tolist() == [0, 2, 3]
+    assert settling.remove(np.array([False, False, True]))
+    assert settling.kept.tolist() == [0, 2]
+    assert settling.members.pull == pytest.approx(
+        settling_of(np.eye(5)[:, [0, 2]], [5.0, 0, 4.0, 0, 1.0], np.full(2, 2.0)).members.pull
+    )
 
 
 def test_functions_that_should_leave_shrink_as_fast_as_they_may():
     """While the slope is large: here 1 - 1/(1 + 9), of a function that explains nothing."""
-    ascent = ascent_of(np.eye(3)[:, :1], [0.0, 1.0, 1.0], np.array([9.0]))
-    assert ascent.gradient() == pytest.approx([0.9])
-    assert ascent._newton_step()
-    assert ascent.active.d == pytest.approx([9.0 * np.exp(-3.0)])
-    assert ascent.n_steps == 1
-    slow = ascent_of(np.eye(3)[:, :1], [0.0, 1.0, 1.0], np.array([0.5]))
+    settling = settling_of(np.eye(3)[:, :1], [0.0, 1.0, 1.0], np.array([9.0]))
+    assert settling.gradient() == pytest.approx([0.9])
+    assert settling.newton_step(settling.gradient(), np.array([True]))
+    assert settling.members.d == pytest.approx([9.0 * np.exp(-3.0)])
+    slow = settling_of(np.eye(3)[:, :1], [0.0, 1.0, 1.0], np.array([0.5]))
     assert slow.gradient() == pytest.approx([1.0 / 3.0])  # no larger than a half: Newton's own step
-    assert slow._newton_step()
-    assert slow.active.d[0] != pytest.approx(0.5 * np.exp(-3.0))
+    assert slow.newton_step(slow.gradient(), np.array([True]))
+    assert slow.members.d[0] != pytest.approx(0.5 * np.exp(-3.0))
+
+
+def test_steps_lead_down_where_cutting_their_entries_would_lead_up(monkeypatch):
+    directions = iter([np.array([60.0, 2.0]), np.array([0.2, -0.1])])
+    monkeypatch.setattr(sparse_newton, "descent_direction", lambda *_: next(directions))
+    members = SimpleNamespace(tried=[], scaled=lambda x: members.tried.append(x))
+    noise = SimpleNamespace(value=lambda members: 5.0)
+    settling = Settling(SimpleNamespace(d=np.ones(2)), noise, 1e-10)
+    settling.members, settling.curvatures = members, lambda gradient: ()
+    gradient = np.array([-0.01, 0.2])  # cut to (3, 2) the first direction would go up
+    assert not settling.newton_step(gradient, np.zeros(2, dtype=bool))
+    assert close(members.tried[0], [3.0, 0.1], 1e-12)
+    members.tried.clear()
+    assert not settling.newton_step(gradient, np.zeros(2, dtype=bool))
+    assert close(members.tried[0], [0.2, -0.1], 1e-12)
+    assert close(members.tried[1], [0.1, -0.05], 1e-12)
 
 
 def test_curvatures_by_logs_of_prior_variances_are_differences():
@@ -614,12 +670,12 @@ def test_curvatures_by_logs_of_prior_variances_are_differences():
     for noise in (ProfiledNoise(12), KnownNoise(0.3)):
 
         def slopes(log_d, noise=noise):
-            return ascent_of(Phi, y, np.exp(log_d), noise).gradient()
+            return settling_of(Phi, y, np.exp(log_d), noise).gradient()
 
         steps = 1e-5 * np.eye(3)
         H = [(slopes(np.log(d) + e) - slopes(np.log(d) - e)) / 2e-5 for e in steps]
-        here = ascent_of(Phi, y, d, noise)
-        found, expected = here._curvatures(here.gradient())
+        here = settling_of(Phi, y, d, noise)
+        found, expected = here.curvatures(here.gradient())
         assert close(found, H, 1e-7)
         C_inv = np.linalg.inv(np.eye(12) + (Phi * d) @ Phi.T)
         root = np.sqrt(d)
@@ -641,12 +697,20 @@ def test_the_better_of_both_ends_is_taken(monkeypatch, values):
 
     overfilled = []
     monkeypatch.setattr(sparse, "Ascent", Climbed)
-    monkeypatch.setattr(sparse, "_overfill", lambda active, noise, *_: overfilled.append(noise.share) or 1)
+    rooms = []
+
+    def overfill(active, noise, tol, max_iter):
+        overfilled.append(noise.share)
+        rooms.append(max_iter)
+        return 1
+
+    monkeypatch.setattr(sparse, "_overfill", overfill)
     active, steps, n_steps = sparse._best_end(
         FunctionValues(np.eye(2), np.ones(2)), ProfiledNoise(2), 0, 9, 0.5
     )
     assert overfilled == [0.3, 0.1]
-    assert [n for _, n in runs] == [0, 10]
+    assert [n for _, n in runs] == [1, 11]  # one function entered before each
+    assert rooms == [9, -1]  # steps that are left
     assert runs[0][0].tolist() == [0.0, 0.0]
     assert active.d.tolist() == [2.0 if values[1] < values[0] else 1.0, 0.0]
     assert steps == [min(values)]

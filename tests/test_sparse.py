@@ -8,6 +8,7 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.metrics.pairwise import sigmoid_kernel
 
 from skspectral import (
     LaplacianProcessRegressor,
@@ -18,10 +19,13 @@ from skspectral import (
 from skspectral.inference.absolute import least_absolute
 from skspectral.inference.candidates import expand
 from skspectral.inference.sparse import Ascent, maximise
+from skspectral.inference.sparse_newton import Settling
 from skspectral.inference.sparse_noise import KnownNoise, ProfiledNoise, TooLittleNoise
 from skspectral.kernels.gram import PrecomputedGram
 from skspectral.linalg.active import Active, FunctionValues, descent_direction
 from skspectral.linalg.dictionary import Dictionary
+from skspectral.linalg.growth import Growth
+from skspectral.linalg.members import Members
 from skspectral.linalg.rows import Rows
 from skspectral.linalg.unpenalised import inverse_root
 
@@ -92,22 +96,36 @@ def test_the_evidence_never_falls():
     assert np.diff(trace).max() < 1e-9 * abs(trace[-1])
 
 
+def test_a_narrow_valley_is_followed_to_its_end():
+    rng = np.random.default_rng(90)
+    n, p = int(rng.integers(10, 140)), int(rng.integers(1, 6))
+    rows = rng.normal(size=(n, p))
+    noise = 10 ** rng.uniform(-1.5, 0.5)
+    targets = np.sin(2 * rows[:, 0]) + (rows[:, -1] > 0) + noise * rng.normal(size=n)
+    gamma = 10 ** rng.uniform(-1.5, 0.7) / p
+    model = RelevanceVectorRegressor("sigmoid", gamma=gamma, fit_intercept=False).fit(rows, targets)
+    Phi = sigmoid_kernel(rows, model.relevance_vectors_, gamma=gamma)
+    C_inv = np.linalg.inv((Phi * model.prior_variance_) @ Phi.T + model.noise_variance_ * np.eye(n))
+    # a Newton step of 68 in one entry, and cut to 3 it led up
+    np.testing.assert_allclose((Phi.T @ C_inv @ targets) ** 2, np.diag(Phi.T @ C_inv @ Phi), rtol=1e-6)
+
+
 @pytest.mark.parametrize("noise", [ProfiledNoise(80), KnownNoise(0.02)], ids=["profiled", "known"])
 def test_derivatives_by_log_prior_variances(noise):
     rng = np.random.default_rng(1)
     values = FunctionValues((K / np.linalg.norm(K, axis=0))[:, ::9], y)
     x = rng.normal(size=len(values))
 
-    def ascent(x):
-        return Ascent(Active(values, np.exp(x)), noise, 1e-6, 10)
+    def at(x):
+        return Settling(Active(values, np.exp(x)).alone(), noise, 1e-6)
 
     h, eye = 1e-5, np.eye(len(x))
-    value = [(noise.value(ascent(x + h * e).active), noise.value(ascent(x - h * e).active)) for e in eye]
-    slopes = [(ascent(x + h * e).gradient(), ascent(x - h * e).gradient()) for e in eye]
-    here = ascent(x)
+    value = [(noise.value(at(x + h * e).members), noise.value(at(x - h * e).members)) for e in eye]
+    slopes = [(at(x + h * e).gradient(), at(x - h * e).gradient()) for e in eye]
+    here = at(x)
     np.testing.assert_allclose(here.gradient(), [(p - m) / (2 * h) for p, m in value], rtol=1e-5, atol=1e-6)
     H = [(p - m) / (2 * h) for p, m in slopes]
-    np.testing.assert_allclose(here._curvatures(here.gradient())[0], H, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(here.curvatures(here.gradient())[0], H, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("noise", [ProfiledNoise(80), KnownNoise(0.02)], ids=["profiled", "known"])
@@ -116,11 +134,9 @@ def test_the_best_prior_variance_of_one_function(noise):
     d = np.zeros(80)
     d[[3, 40]] = 5.0, 20.0
     ascent = Ascent(Active(values, d), noise, 1e-6, 10)
-    others, members, start = (
-        ascent.outlook_of_others(),
-        ascent.outlook_of_members(),
-        noise.value(ascent.active),
-    )
+    others, alone, start = ascent.outlook_of_others(), ascent.active.alone(), noise.value(ascent.active)
+    members = noise.outlook(alone, *alone.left_out(), alone.d)
+    np.testing.assert_array_equal(noise.belong(alone), members.relevance > 1.0)
     for j, best, gain in [(20, others.d[20], others.gain[20]), (3, members.d[0], members.gain[0])]:
 
         def value(d_j, j=j):
@@ -130,17 +146,35 @@ def test_the_best_prior_variance_of_one_function(noise):
         assert all(value(best) <= value(best * f) + 1e-10 for f in (0.5, 0.99, 1.01, 2.0))
 
 
-def test_a_function_that_enters_is_as_if_computed_afresh():
+@pytest.mark.parametrize("cached", [0, 2**17], ids=["all products", "one column at a time"])
+def test_functions_that_enter_are_as_if_computed_afresh(monkeypatch, cached):
+    monkeypatch.setattr("skspectral.linalg.active._CACHED", cached)
     values = FunctionValues(K / np.linalg.norm(K, axis=0), y)
-    active = Active(values, np.zeros(80))
+    active = Active(values, np.where(np.arange(80) == 33, 20.0, 0.0))
+    growth = Growth(active)
     for j in (5, 60, 6):
-        active.move(j, 100.0)
-    fresh = Active(values, active.d)
-    others = np.delete(np.arange(80), [5, 6, 60])
-    np.testing.assert_allclose(active.S[others], fresh.S[others], atol=1e-13)
-    np.testing.assert_allclose(active.Q, fresh.Q, atol=1e-12)
-    assert active.log_det == pytest.approx(fresh.log_det, rel=1e-12)
-    assert active.rest == pytest.approx(fresh.rest, rel=1e-12)
+        growth.enter(j, 100.0)
+    fresh = Active(values, growth.d)
+    np.testing.assert_array_equal(fresh.members, [5, 6, 33, 60])
+    others = np.delete(np.arange(80), fresh.members)
+    np.testing.assert_allclose(growth.S[others], fresh.S[others], atol=1e-13)
+    np.testing.assert_allclose(growth.Q[others], fresh.Q[others], atol=1e-12)
+    assert np.isinf(growth.S[fresh.members]).all()
+    assert growth.log_det == pytest.approx(fresh.log_det, rel=1e-12)
+    assert growth.rest == pytest.approx(fresh.rest, rel=1e-12)
+    assert growth.best() == others[np.argmax(fresh.Q[others] ** 2 / fresh.S[others])]
+    assert len(active.members) == 1  # as it was, until
+    growth.finish()
+    np.testing.assert_array_equal(active.d, fresh.d)
+    assert active.log_det == fresh.log_det
+
+
+def test_functions_that_the_model_spans_do_not_enter():
+    Phi = np.column_stack([np.eye(4)[:, :2], np.full(4, 0.5)])
+    active = Active(FunctionValues(Phi, np.array([1e9, 3.0, 1.0, 1.0])), np.array([1e14, 0.0, 0.0]))
+    twin = Active(FunctionValues(Phi[:, [0, 0, 1]], active.values.y), np.array([1e14, 0.0, 0.0]))
+    assert Growth(active).best() == 1
+    assert Growth(twin).best() == 2
 
 
 def test_smooth_functions_have_few_coordinates():
@@ -173,19 +207,55 @@ def test_what_is_known_of_functions_is_that_of_the_dense_model(n):
         assert active.log_det == pytest.approx(-np.linalg.slogdet(C_inv)[1], rel=1e-12)
 
 
-def test_triangular_columns_of_active_functions_are_any_others():
-    plain = FunctionValues(K / np.linalg.norm(K, axis=0), y)
+def members_of(a, d):
+    Phi = (K / np.linalg.norm(K, axis=0))[:, a]
+    return Active(FunctionValues(Phi, y), np.asarray(d, dtype=float)).alone()
+
+
+def assert_same_model(found, expected, rtol):
+    for name in ("d", "undetermined", "pull", "log_det", "rest", "yy"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=rtol, err_msg=name)
+    np.testing.assert_allclose(found.among(), expected.among(), atol=10 * rtol)
+    np.testing.assert_allclose(found.left_out(), expected.left_out(), rtol=10 * rtol)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e9], ids=["plain", "functions alike and little noise"])
+def test_a_step_in_prior_variances_leads_to_the_model_of_these(size):
+    a, d, x = [1, 20, 44, 70], size * np.array([3.0, 1e4, 0.5, 100.0]), np.array([-3.0, 0.4, 3.0, 0.0])
+    there = members_of(a, d).scaled(x)
+    assert_same_model(there, members_of(a, d * np.exp(x)), 1e-11 * size**0.5)
+    back = there.scaled(-x)  # whatever its root is by now
+    assert_same_model(back, members_of(a, d), 1e-11 * size**0.5)
+
+
+def test_functions_leave_for_the_model_of_the_others():
     a, d = np.array([1, 20, 44, 70]), np.array([3.0, 1e4, 0.5, 100.0])
-    few = plain.among(a)
-    assert few.is_triangular
-    assert few.Phi.shape == (4, 4)
-    active, dense = Active(few, d), Active(FunctionValues(plain.Phi[:, a], y), d)
-    for name in ("undetermined", "S_members", "Q_members", "log_det", "rest"):
-        np.testing.assert_allclose(getattr(active, name), getattr(dense, name), rtol=1e-10)
-    np.testing.assert_allclose(active.among_members(), dense.among_members(), atol=1e-12)
-    np.testing.assert_allclose(active.S, dense.S, rtol=1e-9)
-    np.testing.assert_allclose(active.Q, dense.Q, rtol=1e-9)
-    np.testing.assert_allclose(active.coefficients(), dense.coefficients(), rtol=1e-10)
+    start = members_of(a, d).scaled(np.zeros(4))
+    for leave in ([True, False, False, False], [False, True, True, False], [True, False, True, True]):
+        stay = ~np.array(leave)
+        assert_same_model(start.without(~stay), members_of(a[stay], d[stay]), 1e-11)
+    nothing = start.without(np.ones(4, dtype=bool))
+    assert (nothing.rest, nothing.log_det, nothing.root.shape) == (start.yy, 0.0, (0, 0))
+
+
+def test_a_step_that_rounding_leaves_no_model_for_is_told():
+    broken = Members(np.ones(1), np.array([[1.0 + 1e-3]]), np.ones(1), np.ones(1), 1.0, 0.0, 1.0)
+    assert broken.scaled(np.array([700.0])) is None
+
+
+def test_one_function_in_the_place_of_another():
+    values = FunctionValues(K / np.linalg.norm(K, axis=0), y)
+    d = np.zeros(80)
+    d[[3, 40, 77]] = 5.0, 2000.0, 1e5
+    active = Active(values, d)
+    for place, i in enumerate([3, 40, 77]):
+        fewer = Active(values, np.where(np.arange(80) == i, 0.0, d))
+        without, S, Q = active.in_place_of(place, 20)
+        assert without.rest == pytest.approx(fewer.rest, rel=1e-12)
+        assert without.log_det == pytest.approx(fewer.log_det, rel=1e-12)
+        assert without.yy == fewer.yy
+        assert pytest.approx(fewer.S[[20]], rel=1e-9) == S
+        assert pytest.approx(fewer.Q[[20]], rel=1e-9) == Q
 
 
 def test_too_little_noise_is_a_share_of_the_best():
@@ -212,7 +282,7 @@ def test_nothing_is_missing_outside_of_the_functions_in_sight(monkeypatch, noise
     assert np.diff(trace).max() < 1e-9 * abs(trace[-1])
     ascent = Ascent(Active(values, fit.active.d), noise, 1e-6, 10)
     assert ascent.outlook_of_others().relevance.max() < 1.0 + 1e-6
-    assert np.abs(ascent.gradient()).max() < 1e-6
+    assert np.abs(Settling(ascent.active.alone(), noise, 1e-6).gradient()).max() < 1e-6
 
 
 def test_few_steps_lead_away_from_a_saddle():
@@ -233,18 +303,21 @@ def test_a_newcomer_takes_the_place_of_its_neighbour():
     target = Phi @ [2.0, 0.0, 2.0] + 0.05 * np.random.default_rng(0).normal(size=80)
     noise, values = ProfiledNoise(80), FunctionValues(Phi, target)
     start = Ascent(Active(values, np.array([1.0, 1.0, 0.0])), noise, 1e-6, 100)
-    start.settle()
+    start.settle(1e-10)
     least, steps = noise.value(start.active), start.n_steps
-    start.active.move(2, start.outlook_of_others().d[2])
-    start.settle(2, least)
+    start._let_in(2, start.outlook_of_others().d[2])
     np.testing.assert_array_equal(start.active.members, [0, 2])
     assert noise.value(start.active) < least
+    assert start.n_steps == steps + 1
+    start.settle(1e-10)
     assert start.n_steps - steps < 10
     least = noise.value(start.active)
-    start.active.move(1, 1e-3)
-    start.settle(1, least)
-    assert 2 in start.active.members  # back is no better
-    assert noise.value(start.active) <= least
+    start._let_in(1, 1e-3)
+    np.testing.assert_array_equal(start.active.members, [0, 1, 2])  # back is no better
+    assert start.active.d[1] == 1e-3
+    first = Ascent(Active(values, np.zeros(3)), noise, 1e-6, 100)
+    first._let_in(1, 0.5)
+    np.testing.assert_array_equal(first.active.d, [0.0, 0.5, 0.0])
 
 
 def test_directions_lead_down():
@@ -300,6 +373,17 @@ def test_kinds_of_kernels_agree():
     assert RelevanceVectorRegressor("precomputed").fit(skewed, y).score(skewed, y) > 0.8
 
 
+@pytest.mark.parametrize("weight", [None, np.linspace(0.5, 2.0, 80)], ids=["plain", "weighted"])
+def test_a_given_matrix_is_left_as_it_is(weight):
+    given = K.copy()
+    dictionary = Dictionary(PrecomputedGram(), given, Rows.make(80, None, weight), np.arange(80))
+    columns, lengths = dictionary.columns(np.arange(80))
+    RelevanceVectorRegressor("precomputed", fit_intercept=False).fit(given, y, weight)
+    np.testing.assert_array_equal(given, K)
+    root = np.ones(80) if weight is None else dictionary.rows.sqrt_weight[:, 0]
+    np.testing.assert_allclose(columns * lengths, root[:, None] * K, rtol=1e-12)
+
+
 def test_rows_of_weight_0_are_absent():
     weight = np.ones(80)
     weight[::3] = 0.0
@@ -342,13 +426,27 @@ def test_intervals_hold_what_they_promise():
     assert 0.93 < np.mean(inside) < 0.97
 
 
-def test_gamma_of_the_largest_evidence():
+def test_gamma_of_the_largest_evidence_for_its_functions():
+    def criterion(model):
+        return model.log_marginal_likelihood_value_ - len(model.relevance_)
+
     model = RelevanceVectorRegressor(gamma="auto").fit(X, y)
-    for gamma in (model.gamma_ / 4, model.gamma_ * 4):
-        other = RelevanceVectorRegressor(gamma=gamma).fit(X, y)
-        assert model.log_marginal_likelihood_value_ > other.log_marginal_likelihood_value_
+    for gamma in (model.gamma_ / 4, model.gamma_ / 2, model.gamma_ * 2, model.gamma_ * 4):
+        assert criterion(model) > criterion(RelevanceVectorRegressor(gamma=gamma).fit(X, y))
     with pytest.raises(ValueError, match=r"gamma='auto' is known for .*got kernel='sigmoid'"):
         RelevanceVectorRegressor("sigmoid", gamma="auto").fit(X, y)
+
+
+def test_a_function_for_each_row_is_not_the_best_gamma():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 6))
+    targets = rows[:, 0] + rng.normal(size=60)
+    narrow = RelevanceVectorRegressor(gamma=5.0).fit(rows, targets)
+    model = RelevanceVectorRegressor(gamma="auto").fit(rows, targets)
+    # the larger evidence, of hardly any noise
+    assert narrow.log_marginal_likelihood_value_ > model.log_marginal_likelihood_value_
+    assert narrow.noise_variance_ < 0.1 < 0.5 < model.noise_variance_
+    assert len(model.relevance_) < 15
 
 
 @pytest.mark.parametrize("make", [RelevanceVectorRegressor, LaplacianProcessRegressor])

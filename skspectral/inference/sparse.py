@@ -25,8 +25,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..linalg.active import Active, descent_direction
+from ..linalg.active import Active
+from ..linalg.growth import Growth
 from ..support.threads import at_most
+from .sparse_newton import Settling
 from .sparse_noise import TooLittleNoise
 
 __all__ = ["Ascent", "SparseFit", "maximise", "worthwhile"]
@@ -42,13 +44,8 @@ _WORTHWHILE_PER_ROW, _WORTHWHILE, _WORTHWHILE_AT_MOST = 5e-5, 0.1, 1.0
 _TO_COMPARE = 0.5
 # Functions up to which all are looked at after every change; others that are, beyond, at least.
 _FEW, _POOL = 250, 100
-# Newton: largest step in log d, halvings; gradient at which to stop, and coarsely.
-_LONGEST, _HALVINGS = 3.0, 12
+# Gradient at which Newton's steps stop, and coarsely.
 _STATIONARY, _ROUGHLY_STATIONARY = 1e-10, 1e-2
-# Gradient above which functions do not leave yet: those beside them may be the ones to leave.
-_UNSETTLED = 0.5
-# Increase of -2 log evidence, relative to its size, that is rounding.
-_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ class SparseFit:
     noise_var : float
         Noise variance.
     n_steps : int
-        Functions that came, went or changed, and Newton steps.
+        Functions that came or went, and Newton steps, those before the start of this ascent too.
     converged : bool
         Whether every function is where it belongs.
     """
@@ -106,7 +103,6 @@ class Ascent:
         self.active, self.noise, self.tol, self.max_iter = active, noise, tol, max_iter
         self.n_steps, self.trace, self.least = n_steps, trace, least
         self.worthwhile = max(worthwhile(_rows(noise, active.values)), least)
-        self.stationary = _ROUGHLY_STATIONARY if least else _STATIONARY
 
     def outlook_of_others(self):
         """Return what functions would do that are not active, and nothing for those that are."""
@@ -114,154 +110,40 @@ class Ascent:
         outside = np.where(active.d > 0, 0.0, active.S)
         return self.noise.outlook(active, outside, active.Q, active.rest, None)
 
-    def outlook_of_members(self):
-        """Return what active functions would do."""
-        active = self.active
-        return self.noise.outlook(active, *active.members_left_out(), active.d[active.members])
-
-    def _count(self):
+    def _count(self, model):
         self.n_steps += 1
         if self.trace is not None:
-            self.trace.append(self.noise.value(self.active))
-
-    def _move(self, j, d_new):
-        self.active.move(j, d_new)
-        self._count()
+            self.trace.append(self.noise.value(model))
 
     def add(self, least, most=np.inf):
         """Take in the function of the largest gain again and again, down to a gain of `least`."""
-        while len(self.active.members) < most and self.n_steps < self.max_iter:
-            outlook = self.outlook_of_others()
-            j = int(np.argmax(outlook.gain))
-            if not outlook.gain[j] > least:
+        growth = Growth(self.active)
+        while growth.size < most and self.n_steps < self.max_iter:
+            j = growth.best()
+            outlook = self.noise.outlook(growth, *growth.of_one(j), growth.rest, None)
+            if not outlook.gain[0] > least:
                 break
-            self._move(j, outlook.d[j])
+            growth.enter(j, outlook.d[0])
+            self._count(growth)
+        growth.finish()
 
-    def remove(self):
-        """Let active functions go that the model is better without; return whether there were any.
-
-        All of them at once if the evidence agrees, else half of them, those of the largest gains, and so on.
-        """
-        outlook = self.outlook_of_members()
-        count = np.count_nonzero(outlook.d == 0)
-        order = self.active.members[
-            np.argsort(np.where(outlook.d == 0, -outlook.gain, np.inf), kind="stable")
-        ]
-        while count and not self._removed(order[:count]):
-            count //= 2
-        return count > 0
-
-    def _removed(self, leave):
-        """Return whether the model is no worse without some functions, which then are gone."""
-        before, value = self.active.d[leave], self.noise.value(self.active)
-        self._set(leave, 0.0)
-        better = self.noise.value(self.active) <= value
-        if better:
-            self._count()
-        else:
-            self._set(leave, before)
-        return better
-
-    def gradient(self):
-        """Return the derivatives of `noise.value` by log d of the active functions."""
-        active = self.active
-        d, q = active.d[active.members], active.Q_members
-        return 1.0 - active.undetermined - self.noise.slope(active) * d * q**2
-
-    def settle(self, newcomer=None, least=np.inf):
+    def settle(self, stationary):
         """Maximise over the prior variances of active functions, all others out of sight.
 
-        A newcomer may take the place of another function, if -2 log evidence is below `least` then.
+        Until no derivative by log d is larger than `stationary`.
         """
-        here, a = self.active, self.active.members
-        if not len(a):
-            return
-        self.active = Active(here.values.among(a), here.d[a])
-        if newcomer is not None:
-            self._replace(int(np.flatnonzero(a == newcomer)[0]), least)
-        while self.n_steps < self.max_iter and self._step():
-            a = self._forget(a)
-        here.d[:] = 0.0
-        here.d[a] = self.active.d
-        self.active = here
-        here.refresh()
-
-    def _forget(self, a):
-        """Put functions out of sight that have left; return those of a that have not."""
-        kept, here = self.active.members, self.active
-        if not 0 < len(kept) < len(a):
-            return a
-        self.active = Active(here.values.among(kept), here.d[kept])
-        return a[kept]
-
-    def _step(self):
-        """Let functions go or take a Newton step; return whether there was anything to do."""
-        largest = np.abs(self.gradient()).max(initial=0.0)
-        if largest < _UNSETTLED and self.remove():
-            return True
-        return (largest > self.stationary and self._newton_step()) or self.remove()
-
-    def _replace(self, j, least):
-        """Let j take the place of the function that is most like it, if that is better than `least`.
-
-        For neighbours this is one step; Newton's steps would be many, and short, along the narrow valley in
-        which one prior variance grows as the other one shrinks.
-        """
-        before, i = self.active.d.copy(), self.active.values.most_alike(j)
-        if i is not None:
-            self._set([i, j], [0.0, before[i]])
-            k = int(np.searchsorted(self.active.members, j))
-            self._set(j, self.outlook_of_members().d[k])
-            if not self.noise.value(self.active) < least:
-                self._set(slice(None), before)
-        self._count()
-
-    def _newton_step(self):
-        """Take one step; return whether it led anywhere."""
-        a, before = self.active.members, self.active.d.copy()
-        gradient, value = self.gradient(), self.noise.value(self.active)
-        step = descent_direction(gradient, *self._curvatures(gradient))
-        step = np.clip(step, -_LONGEST, _LONGEST)
-        if np.abs(gradient).max() > _UNSETTLED:
-            step[self.outlook_of_members().d == 0] = -_LONGEST
-        promising = -(gradient @ step) > _ROUNDING * max(abs(value), 1.0)
-        for k in range(_HALVINGS if promising else 1):
-            self._set(a, before[a] * np.exp(0.5**k * step))
-            if self._is_better(value, np.abs(gradient).max()):
-                self._count()
-                return True
-        self._set(a, before[a])
-        return False
-
-    def _is_better(self, value, largest):
-        """Return whether the evidence is no worse; where only rounding differs, the gradient must fall."""
-        change, rounding = self.noise.value(self.active) - value, _ROUNDING * max(abs(value), 1.0)
-        return change < -rounding or (
-            change <= rounding and np.abs(self.gradient()).max(initial=0.0) < 0.9 * largest
-        )
-
-    def _set(self, a, d):
-        self.active.d[a] = d
-        self.active.refresh()
-
-    def _curvatures(self, gradient):
-        """Return the second derivatives of `noise.value` by log d, with V_ij = phi_i'C^-1 phi_j:
-
-        d_i d_j (-V_ij^2 + 2 slope Q_i Q_j V_ij - bend Q_i^2 Q_j^2), and the gradient on the diagonal. And
-        what they are on average over targets of the model, d_i d_j V_ij^2.
-        """
-        active = self.active
-        V, z = active.among_members(), np.sqrt(active.d[active.members]) * active.Q_members
-        expected = V * V
-        H = np.multiply.outer(2.0 * self.noise.slope(active) * z, z)
-        H *= V
-        H -= expected
-        H -= np.multiply.outer(self.noise.bend(active) * z**2, z**2)
-        H.flat[:: len(z) + 1] += gradient
-        return H, expected
+        active, a, before = self.active, self.active.members, self.n_steps
+        settling = Settling(active.alone(), self.noise, stationary)
+        while len(settling.kept) and self.n_steps < self.max_iter and settling.step():
+            self._count(settling.members)
+        if self.n_steps > before:
+            active.d[:] = 0.0
+            active.d[a[settling.kept]] = settling.members.d
+            active.refresh()
 
     def run(self):
         """Climb until every function is where it belongs; return a `SparseFit`."""
+        self.settle(_ROUGHLY_STATIONARY)
         many = len(self.active.values) > _FEW
         converged = self._climb_in_pools() if many else self._climb()
         value, noise_var = self.noise.value(self.active), self.noise.variance(self.active)
@@ -269,18 +151,18 @@ class Ascent:
 
     def _climb(self):
         """Climb with all functions in sight; return whether every one is where it belongs."""
-        converged, final, self.stationary = False, self.stationary, _ROUGHLY_STATIONARY
-        self.settle()
+        converged, stationary = False, _ROUGHLY_STATIONARY
+        final = _ROUGHLY_STATIONARY if self.least else _STATIONARY
         while self.n_steps < self.max_iter and not converged:
-            j = self._most_missing()
-            if j is not None:
-                self._take_in(j)
-            elif self.stationary > final:
-                self.stationary = final
-                self.settle()
+            missing = self._most_missing()
+            if missing is not None:
+                self._take_in(*missing)
+                self.settle(stationary)
+            elif stationary > final:
+                stationary = final
+                self.settle(stationary)
             else:
                 converged = True
-        self.stationary = final
         return converged
 
     def _climb_in_pools(self):
@@ -302,27 +184,42 @@ class Ascent:
         others = others[: max(_POOL, len(members))]
         return np.union1d(members, others)
 
-    def _take_in(self, j):
-        """Let functions enter that are worthwhile, or j if none is."""
-        least, steps = self.noise.value(self.active), self.n_steps
-        self.add(self.worthwhile)
-        if self.n_steps > steps:
-            self.settle()
+    def _take_in(self, j, d, gain):
+        """Let functions enter that are worthwhile, or j with prior variance d if its gain is too small."""
+        if gain > self.worthwhile:
+            self.add(self.worthwhile)
         else:
-            self.active.move(j, self.outlook_of_others().d[j])
-            self.settle(j, least)
+            self._let_in(j, d)
+
+    def _let_in(self, j, d):
+        """Let function j enter, in the place of the active function that is most like it if that is better.
+
+        For neighbours this is one step; Newton's steps would be many, and short, along the narrow valley in
+        which one prior variance grows as the other one shrinks.
+        """
+        active = self.active
+        if len(active.members):
+            place = active.most_alike(j)
+            without, S, Q = active.in_place_of(place, j)
+            outlook = self.noise.outlook(without, S, Q, without.rest, None)
+            if self.noise.value(without) - outlook.gain[0] < self.noise.value(active):
+                active.d[active.members[place]], d = 0.0, outlook.d[0]
+        active.d[j] = d
+        active.refresh()
+        self._count(active)
 
     def _most_missing(self):
-        """Return the function that belongs to the model most of all that are not in it, or None."""
-        missing = self._missing()
-        j = int(np.argmax(missing)) if len(missing) else 0
-        return j if len(missing) and missing[j] > 0 else None
+        """Return the function that belongs to the model most of all that are not in it, or None.
 
-    def _missing(self):
-        """Return the relevance above 1 of functions that should enter, 0 for all others."""
-        outlook = self.outlook_of_others()
-        belongs = (outlook.relevance > 1.0 + self.tol) & (outlook.gain > self.least)
-        return np.where(belongs, outlook.relevance - 1.0, 0.0)
+        With its best prior variance and its gain: both its relevance and its gain grow with Q^2/S.
+        """
+        if not len(self.active.d):
+            return None
+        growth = Growth(self.active)
+        j = growth.best()
+        outlook = self.noise.outlook(growth, *growth.of_one(j), growth.rest, None)
+        belongs = outlook.relevance[0] > 1.0 + self.tol and outlook.gain[0] > self.least
+        return (j, outlook.d[0], outlook.gain[0]) if belongs else None
 
 
 def _rows(noise, values):
@@ -358,7 +255,9 @@ def _best_end(values, noise, tol, max_iter, least):
     """Return a model near the best maximum found, the trace of the way to it, and the number of steps."""
     active, ends, n_steps = Active(values, np.zeros(len(values))), [], 0
     for share in _SHARES:
-        if _overfill(active, TooLittleNoise(_rows(noise, values), share), tol, max_iter) or not ends:
+        n_added = _overfill(active, TooLittleNoise(_rows(noise, values), share), tol, max_iter - n_steps)
+        n_steps += n_added
+        if n_added or not ends:
             steps = []
             fit = Ascent(active, noise, tol, max_iter, steps, least, n_steps).run()
             n_steps = fit.n_steps

@@ -47,13 +47,20 @@ class ProfiledNoise:
 
     def outlook(self, active, s, q, rest, d):
         """Return what functions would do that have s, q and rest without them, and d now; None for 0."""
-        e, safe = _explained(s, q)
-        rest = np.maximum(rest, self._floor(active))
-        e = np.minimum(e, rest - 0.5 * self._floor(active))
-        u = np.maximum((self.n * e - rest) / (rest - e), 0.0)
-        share = e / rest
+        floor = self._floor(active)
+        rest = np.maximum(rest, floor)
+        share = np.minimum(_explained(s, q), rest - 0.5 * floor) / rest
+        u = np.maximum((self.n * share - 1.0) / (1.0 - share), 0.0)
         worth = 0.0 if d is None else self._drop(d * s, share)
-        return Outlook(u / safe, self._drop(u, share) - worth, self.n * share, worth)
+        return Outlook(u / _divisor(s), self._drop(u, share) - worth, self.n * share, worth)
+
+    def belong(self, members):
+        """Return which active functions belong to the model, without a division.
+
+        With u their undetermined shares and p = d Q^2 this is n p > (1 - u)(u rest + p).
+        """
+        share, power = members.undetermined, members.pull**2
+        return (self.n * power > (1.0 - share) * (share * self._rest(members) + power)) & (share < 1.0)
 
     def _drop(self, u, share):
         return (self.n - 1) * np.log1p(u) - self.n * np.log1p((1.0 - share) * u)
@@ -71,7 +78,7 @@ class ProfiledNoise:
         return self._rest(active) / self.n
 
     def _floor(self, active):
-        return max(_NOISE_FREE * active.values.yy, 1e-100)  # 0 targets are no reason to divide by 0
+        return max(_NOISE_FREE * active.yy, 1e-100)  # 0 targets are no reason to divide by 0
 
     def _rest(self, active):
         return max(active.rest, self._floor(active))
@@ -89,11 +96,15 @@ class KnownNoise:
 
     def outlook(self, active, s, q, rest, d):
         """Return what functions would do that have s and q without them, and d now; None for 0."""
-        e, safe = _explained(s, q)
-        e = e / self.v
+        e = _explained(s, q) / self.v
         u = np.maximum(e - 1.0, 0.0)
         worth = 0.0 if d is None else _drop_known(d * s, e)
-        return Outlook(u / safe, _drop_known(u, e) - worth, e, worth)
+        return Outlook(u / _divisor(s), _drop_known(u, e) - worth, e, worth)
+
+    def belong(self, members):
+        """Return which active functions belong to the model: those with d Q^2 > v (1 - u) u."""
+        share = members.undetermined
+        return (members.pull**2 > self.v * (1.0 - share) * share) & (share < 1.0)
 
     def slope(self, active):
         """Return the factor of Q^2 in d value/dd = S - factor Q^2."""
@@ -126,10 +137,13 @@ class TooLittleNoise:
 
 
 def _explained(s, q):
-    """Return q^2/s, 0 where s is 0, and an s that can be divided by."""
-    independent = s > 0
-    safe = np.where(independent, s, 1.0)
-    return np.where(independent, q * q / safe, 0.0), safe
+    """Return q^2/s, 0 where s is 0."""
+    return np.where(s > 0, q * q, 0.0) / _divisor(s)
+
+
+def _divisor(s):
+    """Return an s that can be divided by."""
+    return np.where(s > 0, s, 1.0)
 
 
 def _drop_known(u, e):

@@ -1,11 +1,14 @@
 """What a few functions, each with a prior variance of its own, leave for all the others to explain."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import qr
-from scipy.linalg.lapack import dgeqrf, dorgqr, dposv, dtpmqrt, dtpqrt, dtrtri
+from scipy.linalg.lapack import dgeqrf, dorgqr, dposv, dtrtri
+
+from .members import Members
 
 __all__ = ["Active", "FunctionValues", "descent_direction"]
 
@@ -14,8 +17,10 @@ _DEPENDENT = 1e-10
 # Dimensions that all columns may have, at first; random combinations of columns to check it; what is left of
 # these then, and what more dimensions may remove.
 _FEW, _CHECKS, _NEGLIGIBLE, _HOPEFUL = 64, 4, 1e-14, 1e-7
-# Columns that LAPACK treats at a time, and where both parts of a matrix are triangular.
-_BLOCK, _SMALL_BLOCK = 64, 8
+# Columns that LAPACK treats at a time.
+_BLOCK = 64
+# Numbers of a matrix that a cache holds: there, products with one column at a time are fast.
+_CACHED = 2**17
 _TINY = np.finfo(np.float64).tiny
 # What is added to the expected curvature of functions alike.
 _FLATTEST = 1e-10
@@ -36,21 +41,17 @@ class FunctionValues:
         The target.
     outside : float
         Squared length of what the target has outside of that space.
-    is_triangular : bool
-        Whether Phi is square and upper triangular.
     """
 
     Phi: np.ndarray
     y: np.ndarray
     outside: float = 0.0
-    is_triangular: bool = False
 
     @classmethod
     def on_rows(cls, Phi, Y):
         """Return the functions with each column of Y (n, m), on fewer than n coordinates where that is so."""
         n, k = Phi.shape
-        triangular = n > 2 * k
-        if triangular:
+        if n > 2 * k:
             R, coordinates, outside = _triangular(Phi, Y)
         else:
             Q = _span_of_few(Phi)
@@ -58,21 +59,28 @@ class FunctionValues:
                 return [cls(Phi, y) for y in Y.T]
             R, coordinates = Q.T @ Phi, Q.T @ Y
             outside = np.sum((Y - Q @ coordinates) ** 2, axis=0)
-        return [cls(R, y, float(r), triangular) for y, r in zip(coordinates.T, outside, strict=True)]
+        return [cls(R, y, float(r)) for y, r in zip(coordinates.T, outside, strict=True)]
 
     @cached_property
     def yy(self):
         """Squared length of the target."""
         return float(self.y @ self.y) + self.outside
 
+    @cached_property
+    def squares(self):
+        """Squared lengths of the columns, (k,)."""
+        return _squares(self.Phi)
+
     def __len__(self):
         return self.Phi.shape[1]
 
-    def most_alike(self, j):
-        """Return the other function whose column is nearest to that of j or its opposite, or None."""
-        alike = np.abs(self.Phi[:, j] @ self.Phi)
-        alike[j] = -1.0
-        return int(np.argmax(alike)) if len(alike) > 1 else None
+    @cached_property
+    def _products(self):
+        return self.Phi.T @ self.Phi
+
+    def products_with(self, j):
+        """Return the products of column j with all columns, (k,)."""
+        return self._products[j] if self.Phi.size > _CACHED else self.Phi[:, j] @ self.Phi
 
     def among(self, a):
         """Return the functions a alone, on as many coordinates where there are more."""
@@ -80,7 +88,15 @@ class FunctionValues:
         if len(Phi) < len(a):
             return FunctionValues(Phi, self.y, self.outside)
         R, y, outside = _triangular(Phi, self.y[:, None])
-        return FunctionValues(R, y[:, 0], float(outside[0]) + self.outside, True)
+        return FunctionValues(R, y[:, 0], float(outside[0]) + self.outside)
+
+
+class Evidence(NamedTuple):
+    """What the evidence of a model depends on: y'C^-1 y, log|C| and y'y."""
+
+    rest: float
+    log_det: float
+    yy: float
 
 
 class Active:
@@ -118,9 +134,8 @@ class Active:
         covariance of coefficients D^1/2 Q_2 Q_2' D^1/2.
 
     Orthogonality keeps the digits that the normal equations lose where functions are alike and noise is
-    small, which is the ordinary case for smooth kernels. A function that enters appends a column: O(n k). Any
-    other change starts afresh, O(n M^2), and n M k where S and Q of all functions are asked for. Where Phi is
-    triangular both parts are, and stay so.
+    small, which is the ordinary case for smooth kernels. Any change starts afresh, O(n M^2), and n M k where
+    S and Q of all functions are asked for: `Growth` and `Members` make many changes at less cost.
     """
 
     def __init__(self, values, d):
@@ -128,130 +143,91 @@ class Active:
         self.d = np.array(d, dtype=np.float64)
         self.refresh()
 
+    @property
+    def yy(self):
+        """Squared length of the target."""
+        return self.values.yy
+
     def refresh(self):
         """Compute everything from d."""
         self.members = np.flatnonzero(self.d)
-        self._on_rows = self._watched = self._room = None
-        if self.values.is_triangular and 0 < len(self.members) == len(self.values):
-            self._decompose_triangles()
-        else:
-            self._decompose()
-
-    def _decompose(self):
-        """Compute what is known of the active functions."""
-        M = len(self.members)
-        factor, tau = _reflectors(self._augmented(self.members))
+        self._on_rows = self._watched = None
+        M, root = len(self.members), np.sqrt(self.d[self.members])
+        factor, tau = _reflectors(self._augmented(self.members, root))
         self._reflectors = factor, tau
-        self._Q2 = np.triu(dtrtri(factor[:M, :M])[0]) if M else np.zeros((0, 0))
-        self.log_det = 2.0 * np.log(np.abs(factor.diagonal()[:M])).sum()
-        self._settle(factor[:M, M], factor[M, M] ** 2)
+        self._Q2 = dtrtri(factor[:M, :M])[0] * _upper(M) if M else np.zeros((0, 0))
+        self.log_det = 2.0 * float(np.log(np.abs(factor.diagonal()[:M])).sum())
+        self._w, self.rest = factor[:M, M], float(factor[M, M] ** 2) + self.values.outside
+        self.undetermined = np.einsum("ij,ij->i", self._Q2, self._Q2)
+        self._pull = self._Q2 @ self._w
+        self.S_members = (1.0 - self.undetermined) / root**2
+        self.Q_members = self._pull / root
 
-    def _decompose_triangles(self):
-        """Do the same where all functions are active and triangular: a quarter of the work."""
-        M, columns = len(self.members), self.values.Phi * np.sqrt(self.d)
-        R, V, T, _ = dtpqrt(M, min(M, _SMALL_BLOCK), np.asfortranarray(columns), np.eye(M, order="F"))
-        w, rest, _ = dtpmqrt(M, V, T, self.values.y[:, None], np.zeros((M, 1)), trans="T")
-        self._reflectors, self._Q2 = None, dtrtri(R)[0]
-        self.log_det = 2.0 * np.log(np.abs(R.diagonal())).sum()
-        self._settle(w[:, 0], rest[:, 0] @ rest[:, 0])
-
-    def _augmented(self, a):
+    def _augmented(self, a, root):
         """Return [Phi D^1/2, y; I, 0]: the last column of its R is Q_1'y above the root of y'C^-1 y."""
         n, M = len(self.values.y), len(a)
         columns = np.zeros((n + M, M + 1), order="F")
-        np.multiply(self.values.Phi[:, a], np.sqrt(self.d[a]), out=columns[:n, :M])
+        np.multiply(self.values.Phi[:, a], root, out=columns[:n, :M])
         columns[:n, M] = self.values.y
-        columns[n + np.arange(M), np.arange(M)] = 1.0
+        columns.flat[n * (M + 1) :: M + 2] = 1.0
         return columns
 
-    def _settle(self, w, rest):
-        """Compute what is known of the active functions, given w = Q_1'y and y'C^-1 y."""
-        d = self.d[self.members]
-        self._w, self.rest, self._among = w, rest + self.values.outside, None
-        self.undetermined = np.einsum("ij,ij->i", self._Q2, self._Q2)
-        self.S_members = (1.0 - self.undetermined) / d
-        self.Q_members = self._Q2 @ w / np.sqrt(d)
+    def alone(self):
+        """Return the model of the active functions, all others out of sight."""
+        return Members(self.d[self.members], self._Q2, self._w, self._pull, self.rest, self.log_det, self.yy)
 
     def _rows(self):
         """Return Q_1 and C^-1 y, which only other functions ask for."""
         if self._on_rows is None:
             n, M = len(self.values.y), len(self.members)
-            if self._reflectors is None:
-                self._decompose()
             factor, tau = self._reflectors
             Q1 = dorgqr(factor[:, :M], tau[:M], lwork=_BLOCK * M)[0][:n] if M else np.zeros((n, 0))
             self._on_rows = Q1, self.values.y - Q1 @ self._w
         return self._on_rows
 
-    def _watch(self):
-        """Return S and Q of all functions, with what rounding left of S."""
+    def watch(self):
+        """Return S and Q of all functions, with what rounding left of S, and Q_1'Phi."""
         if self._watched is None:
             Q1, left = self._rows()
-            self._watched = _outside(Q1, self.values.Phi), left @ self.values.Phi
+            T = Q1.T @ self.values.Phi
+            self._watched = self.values.squares - _squares(T), left @ self.values.Phi, T
         return self._watched
+
+    @staticmethod
+    def independent(S, instead=0.0):
+        """Return S, and something else where the active functions span a function."""
+        return np.where(S < _DEPENDENT, instead, S)
 
     @property
     def S(self):
         """phi_i'C^-1 phi_i, 0 where the active functions span function i."""
-        S = self._watch()[0]
-        return np.where(S < _DEPENDENT, 0.0, S)
+        return self.independent(self.watch()[0])
 
     @property
     def Q(self):
         """phi_i'C^-1 y."""
-        return self._watch()[1]
-
-    def move(self, j, d_new):
-        """Change the prior variance of one function."""
-        enters = self.d[j] == 0
-        self.d[j] = d_new
-        if enters:
-            self._append(j)
-        else:
-            self.refresh()
-
-    def _append(self, j):
-        """Take in function j: a new last column of Q_1 and Q_2."""
-        (S, Q), (_, left), M = self._watch(), self._rows(), len(self.members)
-        new, lower, pivot = self._new_column(self.values.Phi[:, j], np.sqrt(self.d[j]))
-        w, t = new @ self.values.y, new @ self.values.Phi
-        Q1, Q2 = self._with_room()
-        Q1[:, M], Q2[:M, M], Q2[M, M] = new, lower, 1.0 / pivot
-        self._Q2, self._on_rows = Q2[: M + 1, : M + 1], (Q1[:, : M + 1], left - w * new)
-        self._watched = S - t**2, Q - w * t
-        self.members = np.append(self.members, j)
-        self.log_det += 2.0 * np.log(pivot)
-        self._settle_appended(np.append(self._w, w))
-
-    def _with_room(self):
-        """Return matrices that begin with Q_1 and Q_2 and have room for another column."""
-        M = len(self.members)
-        if self._room is None or self._room[0].shape[1] == M:
-            parts, size = (self._rows()[0], self._Q2), 2 * M + 8
-            self._room = np.empty((len(parts[0]), size), order="F"), np.zeros((size, size), order="F")
-            for large, part in zip(self._room, parts, strict=True):
-                large[: len(part), :M] = part
-        return self._room
-
-    def _new_column(self, phi, root):
-        """Return the new column, its upper and lower part, and the new diagonal entry of R."""
-        Q1, Q2 = self._rows()[0], self._Q2
-        t = Q1.T @ phi
-        new, lower = root * (phi - Q1 @ t), -root * (Q2 @ t)
-        t = Q1.T @ new + Q2.T @ lower  # twice: what rounding left of the others
-        new, lower = new - Q1 @ t, lower - Q2 @ t
-        pivot = np.sqrt(new @ new + lower @ lower + 1.0)
-        return new / pivot, lower / pivot, pivot
-
-    def _settle_appended(self, w):
-        left, lower = self._on_rows[1], self._Q2 @ w
-        self._settle(w, left @ left + lower @ lower)
+        return self.watch()[1]
 
     def of_others(self, Phi):
         """Return phi'C^-1 phi and phi'C^-1 y of other functions (n, k), 0 where the active ones span them."""
         Q1, left = self._rows()
-        S = _outside(Q1, Phi)
-        return np.where(S < _DEPENDENT, 0.0, S), left @ Phi
+        return self.independent(_squares(Phi) - _squares(Q1.T @ Phi)), left @ Phi
+
+    def most_alike(self, j):
+        """Return the position among the active functions of that nearest to function j or its opposite."""
+        Phi = self.values.Phi
+        return int(np.argmax(np.abs(Phi[:, j] @ Phi[:, self.members])))
+
+    def in_place_of(self, i, j):
+        """Return the model without the i-th active function, and phi_j'C^-1 phi_j and phi_j'C^-1 y there.
+
+        The last two as arrays of one number. With V_ij = phi_i'C^-1 phi_j and share u_i = 1 - d_i S_i, C^-1
+        without function i is C^-1 + d_i/u_i C^-1 phi_i phi_i'C^-1.
+        """
+        (S, Q, T), share, pull = self.watch(), self.undetermined[i], self._pull[i]
+        common = self._Q2[i] @ T[:, j : j + 1]  # d_i^1/2 V_ij
+        without = Evidence(self.rest + pull**2 / share, self.log_det + np.log(share), self.yy)
+        return without, S[j : j + 1] + common**2 / share, Q[j : j + 1] + common * pull / share
 
     def with_function(self, Phi, here, values):
         """Return phi'C^-1 phi of other functions (n, k), and what the active ones leave of each at a point.
@@ -259,20 +235,10 @@ class Active:
         `here` (k, M) and `values` (k,) are the active and the other function at these points.
         """
         Q1, _ = self._rows()
-        T, S = Q1.T @ Phi, np.maximum(_outside(Q1, Phi), 0.0)
+        T = Q1.T @ Phi
+        S = np.maximum(_squares(Phi) - _squares(T), 0.0)
         explained = np.sqrt(self.d[self.members])[:, None] * (self._Q2 @ T)
         return S, values - np.einsum("kj,jk->k", here, explained)
-
-    def members_left_out(self):
-        """Return phi_i'C_i^-1 phi_i, phi_i'C_i^-1 y and y'C_i^-1 y of active i, C_i the C without it."""
-        share, d, q = self.undetermined, self.d[self.members], self.Q_members
-        return self.S_members / share, q / share, self.rest + d * q**2 / share
-
-    def among_members(self):
-        """Return d_i^1/2 phi_i'C^-1 phi_j d_j^1/2 for all active i and j, (M, M)."""
-        if self._among is None:
-            self._among = np.eye(len(self.members)) - self._Q2 @ self._Q2.T
-        return self._among
 
     def coefficients(self):
         """Return the posterior means of the coefficients of the active functions."""
@@ -281,6 +247,11 @@ class Active:
     def covariance_root(self):
         """Return A (M, M) with the posterior covariance AA' of these coefficients, noise of variance 1."""
         return np.sqrt(self.d[self.members])[:, None] * self._Q2
+
+
+@lru_cache(maxsize=8)
+def _upper(M):
+    return np.triu(np.ones((M, M), order="F"))
 
 
 def _reflectors(A):
@@ -302,14 +273,16 @@ def _triangular(Phi, Y):
 def _span_of_few(Phi):
     """Return an orthonormal basis of all columns (n, k), r of them for r <= n/4; None if that is not enough.
 
-    The columns of smooth functions have few dimensions, to rounding. Random combinations of all of them span
-    these, and others show it: what is left of them is hardly ever smaller than what is left of a column.
+    The columns of smooth functions have few dimensions, to rounding. Random combinations of some of them span
+    these, and combinations of all show it: hardly ever is less left of them than of a column.
     """
     n, k = Phi.shape
     size, random = _FEW, np.random.default_rng(0)
     while size <= min(n, k) // 4:
-        mixed = Phi @ random.normal(size=(k, size + _CHECKS))
-        Q, check = qr(mixed[:, :size], mode="economic", check_finite=False)[0], mixed[:, size:]
+        some = Phi[:, :: max(1, k // (2 * size))]
+        mixed = some @ random.normal(size=(some.shape[1], size))
+        Q = qr(mixed, mode="economic", check_finite=False)[0]
+        check = Phi @ random.normal(size=(k, _CHECKS))
         left = check - Q @ (Q.T @ check)
         left -= Q @ (Q.T @ left)
         share = np.linalg.norm(left) / max(np.linalg.norm(check), _TINY)
@@ -319,10 +292,9 @@ def _span_of_few(Phi):
     return None
 
 
-def _outside(Q1, Phi):
-    """Return phi'phi - |Q_1'phi|^2 of each column."""
-    T = Q1.T @ Phi
-    return np.einsum("ij,ij->j", Phi, Phi) - np.einsum("ij,ij->j", T, T)
+def _squares(Phi):
+    """Return the squared length of each column."""
+    return np.einsum("ij,ij->j", Phi, Phi)
 
 
 def descent_direction(gradient, H, expected):

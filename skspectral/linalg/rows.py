@@ -16,6 +16,8 @@ _EPS = np.finfo(np.float64).eps
 _LARGEST_SCALE = 1e152
 # What is left of a column outside the mean space, relative to its length, when it was inside.
 _VANISHED = 1e-10
+# Lengths from here to its inverse are those of columns whose squares have all their digits.
+_MODERATE = 1e-140
 # What is left of a column, likewise, above which rounding left nothing of the mean in it.
 _LITTLE_LOST = 0.1
 
@@ -131,15 +133,14 @@ class Rows:
         """Return the size of what rounding may leave of targets outside the mean space, (m,)."""
         return _rounding(self.sqrt_weight * Y)
 
-    def unit_columns(self, K):
+    def unit_columns(self, K, overwrite=False):
         """Return columns weighted, outside the mean space and of unit length, and their lengths before.
 
         Both are 0 where nothing but rounding is left.
         """
-        K = self.sqrt_weight * K
-        largest = np.maximum(K.max(axis=0, initial=0.0), -K.min(axis=0, initial=0.0))
-        K /= np.where(largest > 0, largest, 1.0)  # squares neither overflow nor vanish
-        before = np.sqrt(np.einsum("ij,ij->j", K, K))
+        if self._are_weighted or not overwrite:
+            K = self.sqrt_weight * K
+        K, before, largest = _with_lengths(K)
         length = before
         for _ in range(2 if self.n_mean else 0):
             K -= self.Q @ (self.Q.T @ K)
@@ -226,6 +227,17 @@ def check_target_size(scale):
             f"weights. It must lie between {1.0 / _LARGEST_SCALE:g} and {_LARGEST_SCALE:g}, for its square "
             "to be a number. Divide y, or the weights, by a constant."
         )
+
+
+def _with_lengths(K):
+    """Return columns over factors with which squares neither overflow nor vanish, lengths, and factors."""
+    with np.errstate(over="ignore"):
+        length = np.sqrt(np.einsum("ij,ij->j", K, K))
+    if np.all((length > _MODERATE) & (length < 1.0 / _MODERATE)):
+        return K, length, 1.0
+    largest = np.maximum(K.max(axis=0, initial=0.0), -K.min(axis=0, initial=0.0))
+    K /= np.where(largest > 0, largest, 1.0)
+    return K, np.sqrt(np.einsum("ij,ij->j", K, K)), largest
 
 
 def _rounding(Y):

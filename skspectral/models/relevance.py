@@ -47,8 +47,9 @@ class RelevanceVectorRegressor(MultiOutputMixin, RegressorMixin, SparseRegressio
         precomputed matrix symmetric: column j holds the function of row j.
     gamma : float, "auto" or None, default=None
         Parameter of the rbf, laplacian, polynomial, exponential chi2 and sigmoid kernels. None means the
-        kernel's default (1 / n_features for most). "auto", for "rbf" and "laplacian", is the value of the
-        largest evidence among ten around the inverse median distance (of up to 1000 rows).
+        kernel's default (1 / n_features for most). "auto", for "rbf" and "laplacian", is the best of ten
+        values around the inverse median distance (of up to 1000 rows): that of the largest log evidence less
+        the number of functions.
     degree : float, default=3
         Degree of the polynomial kernel.
     coef0 : float, default=1
@@ -207,14 +208,19 @@ class RelevanceVectorRegressor(MultiOutputMixin, RegressorMixin, SparseRegressio
         return expand(dictionary, Z, noise, tol=self.tol, max_iter=self.max_iter, report=speak), scale
 
     def _best_gamma(self, data):
-        """Return the gamma of the largest evidence, summed over outputs, on some of the rows."""
+        """Return the gamma of the largest evidence, summed over outputs, on some of the rows.
+
+        Each function has a prior variance that is fitted, and counts as Akaike's criterion counts parameters.
+        Without that, functions so narrow that each is of one row alone have the largest evidence of all on
+        data that say little: a model of all rows, without noise, that predicts the mean of all others.
+        """
         order = data.shuffled(self._gram_of(None))[:_ROWS_FOR_GAMMA]
         some = data.subset(np.sort(order))
         values = {}
         for gamma, K in matrices(self.kernel, some.X):
             dictionary = Dictionary(PrecomputedGram(), K, some.rows, np.arange(len(some)))
             expansions, _ = self._expand(dictionary, some)
-            values[gamma] = sum(e.fit.value for e in expansions)
+            values[gamma] = sum(e.fit.value + 2.0 * len(e.functions) for e in expansions)
         return min(values, key=values.get)
 
     def _adopt(self, dictionary, data, kept, expansions, scale, gamma, ndim):

@@ -161,8 +161,8 @@ class RelevanceVectorClassifier(ClassifierMixin, SparseExpansion):
         labels = LabelEncoder().fit(y[kept])
         if len(labels.classes_) < 2:
             raise ValueError(
-                f"A classifier needs at least two classes, got one class, {labels.classes_[0]!r}, in rows "
-                "of positive weight. Pass rows of other classes too."
+                f"A classifier needs at least two classes, got one class, {str(labels.classes_[0])!r}, in "
+                "rows of positive weight. Pass rows of other classes too."
             )
         dictionary = self._dictionary(data, self._gram)
         chosen = np.sort(dictionary.centres[:_MOST_CANDIDATES])

@@ -1,0 +1,128 @@
+"""Newton steps in all prior variances of a model, from which functions leave meanwhile.
+
+See `sparse` for the letters. Functions that are not active are out of sight.
+"""
+
+import numpy as np
+
+from ..linalg.active import descent_direction
+
+__all__ = ["Settling"]
+
+# Largest step in log d, and halvings.
+_LONGEST, _HALVINGS = 3.0, 12
+# Gradient above which functions do not leave yet, for those beside them may be the ones to leave, unless the
+# data determine this much of their coefficients or less: then they are gone but for their name.
+_UNSETTLED, _FORGOTTEN = 0.5, 1e-3
+# Increase of -2 log evidence, relative to its size, that is rounding.
+_ROUNDING = 1e-13
+
+
+class Settling:
+    """Steps towards the best prior variances of active functions; none goes down, beyond rounding.
+
+    Parameters
+    ----------
+    members : Members
+        Where to start.
+    noise : ProfiledNoise or KnownNoise
+        What is known of the noise.
+    stationary : float
+        Largest derivative by log d at which nothing is left to do.
+
+    Attributes
+    ----------
+    members : Members
+        The model after the steps so far.
+    kept : ndarray
+        Positions of its functions among those of the start.
+    """
+
+    def __init__(self, members, noise, stationary):
+        self.members, self.noise, self.stationary = members, noise, stationary
+        self.kept = np.arange(len(members.d))
+
+    def gradient(self):
+        """Return the derivatives of `noise.value` by log d."""
+        return self._gradient_at(self.members)
+
+    def _gradient_at(self, members):
+        return 1.0 - members.undetermined - self.noise.slope(members) * members.pull**2
+
+    def step(self):
+        """Let functions go or take a Newton step; return whether there was anything to do."""
+        gradient, members = self.gradient(), self.members
+        largest, leaves = np.abs(gradient).max(initial=0.0), ~self.noise.belong(members)
+        may_leave = leaves if largest < _UNSETTLED else leaves & (members.undetermined > 1.0 - _FORGOTTEN)
+        if may_leave.any() and self.remove(may_leave):
+            return True
+        if largest > self.stationary and self.newton_step(gradient, leaves):
+            return True
+        return largest >= _UNSETTLED and leaves.any() and self.remove(leaves)
+
+    def remove(self, leaves):
+        """Let functions go, by a mask of them; return whether any went.
+
+        All of them at once if the evidence agrees, else half of them, those of the largest gains, and so on.
+        """
+        gain = self.noise.outlook(self.members, *self.members.left_out(), self.members.d).gain
+        count = np.count_nonzero(leaves)
+        order = np.argsort(np.where(leaves, -gain, np.inf), kind="stable")
+        while count and not self._removed(order[:count]):
+            count //= 2
+        return count > 0
+
+    def _removed(self, positions):
+        """Return whether the model is no worse without some functions; if so, they are gone."""
+        leave = np.zeros(len(self.kept), dtype=bool)
+        leave[positions] = True
+        without, value = self.members.without(leave), self.noise.value(self.members)
+        better = self.noise.value(without) <= value + _rounding(value)
+        if better:
+            self.members, self.kept = without, self.kept[~leave]
+        return better
+
+    def newton_step(self, gradient, leaves):
+        """Take one step, with functions that should leave on their way; return whether it led anywhere."""
+        value, largest = self.noise.value(self.members), np.abs(gradient).max()
+        rounding = _rounding(value)
+        direction = descent_direction(gradient, *self.curvatures(gradient))
+        step = np.minimum(np.maximum(direction, -_LONGEST), _LONGEST)
+        if largest > _UNSETTLED:
+            step[leaves] = -_LONGEST
+        if gradient @ step >= 0:  # entries cut one by one may lead up
+            step = direction * min(1.0, _LONGEST / np.abs(direction).max())
+        promising = -(gradient @ step) > rounding
+        for k in range(_HALVINGS if promising else 1):
+            there = self.members.scaled(0.5**k * step)
+            if there is not None and self._is_better(there, value, rounding, largest):
+                self.members = there
+                return True
+        return False
+
+    def _is_better(self, there, value, rounding, largest):
+        """Return whether the evidence is no worse; where only rounding differs, the gradient must fall."""
+        change = self.noise.value(there) - value
+        return change < -rounding or (
+            change <= rounding and np.abs(self._gradient_at(there)).max(initial=0.0) < 0.9 * largest
+        )
+
+    def curvatures(self, gradient):
+        """Return the second derivatives of `noise.value` by log d, with V_ij = phi_i'C^-1 phi_j:
+
+        d_i d_j (-V_ij^2 + 2 slope Q_i Q_j V_ij - bend Q_i^2 Q_j^2), and the gradient on the diagonal. And
+        what they are on average over targets of the model, d_i d_j V_ij^2.
+        """
+        V, z = self.members.among(), self.members.pull
+        expected, zz = V * V, np.multiply.outer(z, z)
+        H = (2.0 * self.noise.slope(self.members)) * V
+        H -= self.noise.bend(self.members) * zz
+        H *= zz
+        H -= expected
+        H.flat[:: len(z) + 1] += gradient
+        return H, expected
+
+
+def _rounding(value):
+    """Return what differences of values of this size may be by rounding alone."""
+    return _ROUNDING * max(abs(value), 1.0)
