@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from fuzz.__main__ import judge_number, main
+from fuzz.__main__ import main
 from fuzz.checks import Broken, check
 from fuzz.dense import log_evidence
 from fuzz.judge import TooLong, Verdict, _within, draw, judge
+from fuzz.runs import judge_number
 from problems import smooth
 from reference import reml
 
@@ -91,3 +92,15 @@ def test_a_failure_prints_how_to_repeat_it(monkeypatch, capsys):
     assert "python -m tests.fuzz --seed 7 --first 11 --cases 1" in printed
     assert "nothing holds" in printed
     assert check is not broken
+
+
+def test_processes_share_the_cases_and_count_together(capsys):
+    """Refusals of two seeds, which the first nine and ten cases have, are those of both alone."""
+    assert main(["--cases", "19", "--seed", "3", "--jobs", "2"]) == 0
+    together = capsys.readouterr().out.splitlines()
+    alone = [judge_number(seed, number, 10.0) for seed, n in ((3, 9), (4, 10)) for number in range(n)]
+    refused = [verdict.words for verdict in alone if verdict.kind == "refused"]
+    assert together[0] == f"{19 - len(refused)} fine, {len(refused)} refused, 0 failed"
+    assert refused
+    assert all(any(words in line for line in together) for words in refused)
+    assert sum("--seed" in line for line in together) == 3  # the slowest, to be seen again
