@@ -1,5 +1,7 @@
 """A hundred fuzzed fits, and that the harness notices what it looks for."""
 
+import threading
+
 import numpy as np
 import pytest
 from fuzz.__main__ import main
@@ -80,6 +82,17 @@ def test_what_never_ends_is_stopped():
 
     with pytest.raises(TooLong, match=r"0\.05 s"):
         forever()
+
+
+def test_what_waits_for_ever_is_stopped():
+    """It takes no time of the process, so that the clock decides."""
+
+    def asleep():
+        with _within(0.001):
+            threading.Event().wait()
+
+    with pytest.raises(TooLong, match=r"0\.001 s"):
+        asleep()
 
 
 def test_a_failure_prints_how_to_repeat_it(monkeypatch, capsys):
