@@ -608,6 +608,8 @@ def test_the_smallest_noise_ratio_that_a_level_found():
     assert ratio([1.0, 6.0], [0.0, 2.0]) == 3.0
     assert ratio([0.0], [0.0]) == np.inf
     assert ratio([1.0], [0.0]) == np.inf
+    assert ratio([1e300, 6.0], [1e-300, 2.0]) == 3.0
+    assert ratio([1e300], [1e-300]) == np.inf
 
 
 # -- factors of steps

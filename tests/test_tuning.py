@@ -21,7 +21,7 @@ from skspectral.inference.tuned import (
     ratio_range,
     search_range,
 )
-from skspectral.inference.tuning import _refine, minimize_each
+from skspectral.inference.tuning import _refine, look_at_each, minimize_each
 from skspectral.inference.variances import VarianceBounds
 
 NAMES = sorted(CRITERIA)
@@ -327,6 +327,18 @@ def test_every_criterion_keeps_to_the_box(name, bounds):
     for b, l in zip(solution.noise_var, solution.signal_var, strict=True):
         assert inside(b, bounds.noise)
         assert inside(l, bounds.signal)
+
+
+def test_a_curvature_of_next_to_nothing_leaks_no_warning():
+    """A line whose slope changes its sign at 0.3: Newton's steps there are beyond all numbers."""
+
+    def bend(x):
+        return np.abs(x - 0.3), np.where(x < 0.3, -1.0, 1.0), np.full_like(x, 1e-320)
+
+    found = search(bend)
+    assert found.x[0] == pytest.approx(0.3, abs=1e-9)
+    look = look_at_each(objective_of(bend), 1, -5.0, 5.0, upper=1e3)
+    assert look[0] == pytest.approx(0.3, abs=0.25)
 
 
 @pytest.mark.parametrize("flat", [1e-7, 1e-3])

@@ -122,7 +122,9 @@ def look_at_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, plain_from
     f, f1, f2 = objective(points[:, None], everyone)
     best = f.argmin(axis=0), everyone
     x, slope, curvature = points[best[0]], f1[best], f2[best]
-    step = np.divide(-slope, curvature, out=np.zeros_like(slope), where=(curvature > 0) & np.isfinite(x))
+    may_move = (curvature > 0) & np.isfinite(x)
+    with np.errstate(over="ignore"):  # hardly any curvature
+        step = np.divide(-slope, curvature, out=np.zeros_like(slope), where=may_move)
     moved = np.clip(x + np.clip(step, -_GRID_STEP, _GRID_STEP), x_min, x_max)
     return np.where(np.isfinite(x), moved, x)
 
@@ -178,7 +180,7 @@ def _refine(objective, outputs, a, b):
         n_steps += 1
         f, f1, f2 = (values[0] for values in objective(x[None], outputs))
         a, b, other = np.where(f1 < 0, x, a), np.where(f1 < 0, b, x), np.where(f1 < 0, b, a)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # hardly any curvature
             newton = x - f1 / f2
         inside = (f2 > 0) & (newton >= a) & (newton <= b)
         proposal = np.where(inside, newton, x + back * (other - x))
