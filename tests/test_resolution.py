@@ -188,10 +188,12 @@ def test_no_more_is_added_to_moments_than_rounding_took_away(multiple):
     assert np.abs(L @ L.T - S - multiple * jitter * np.eye(6)).max() <= 0.2 * jitter
 
 
+@pytest.mark.parametrize("scale", np.geomspace(0.3, 3.0, 9))
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_the_smallest_noise_that_rounding_resolves_moves_with_the_kernel(fit_intercept):
+def test_the_smallest_noise_that_rounding_resolves_moves_with_the_kernel(fit_intercept, scale):
+    """Of several scales: the exponential of a logarithm is not always the number itself."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(20, 2))
+    X = scale * rng.normal(size=(20, 2))
     y = X @ [2.0, -1.0] + 1.0 + 1e-9 * rng.normal(size=20)
     model = SpectralGPRegressor(DotProduct(), optimizer=None, fit_intercept=fit_intercept, method="exact")
     with pytest.warns(NoiseResolutionWarning):
@@ -199,5 +201,7 @@ def test_the_smallest_noise_that_rounding_resolves_moves_with_the_kernel(fit_int
     theta = model.kernel_.theta
     gradient = model.log_marginal_likelihood(theta, eval_gradient=True)[1]
     ahead, behind = (model.log_marginal_likelihood(theta + h) for h in (1e-3, -1e-3))
-    # 1e-3: the rounding that decides the noise has its part in the kernel's share of the gradient
-    assert gradient[0] == pytest.approx((ahead - behind) / 2e-3, rel=3e-3)
+    # sums of n^2 terms of size 1/(2g), rounded: g is no more than 8 eps of the largest eigenvalue
+    rounding = 2 * 20 * np.finfo(np.float64).eps / model.tuning_[0].noise_ratio
+    assert gradient[0] == pytest.approx((ahead - behind) / 2e-3, rel=3e-3, abs=rounding)
+    assert rounding < 0.3  # of about 10 that the moving end takes part with

@@ -19,6 +19,9 @@ from .tuned import Tuned, at_noise_ratio, ratio_range, tune
 
 __all__ = ["Solution", "solve", "solve_fixed", "warn_of_unknown_spread", "warn_of_vanished_noise"]
 
+# A ratio that was the end of a search may be off by the rounding of its logarithm.
+_JUST_ABOVE = 1.0 + 1e-12
+
 
 @dataclass(frozen=True)
 class Solution(Tuned):
@@ -86,7 +89,7 @@ class Solution(Tuned):
             return value, np.zeros((n, n))
         x = np.log(self.noise_ratio[varying])
         G = criterion.sensitivity(rotated, x, b)
-        at_end = self.noise_ratio[varying] == ratio_range(self.rotated)[0]
+        at_end = self.noise_ratio[varying] <= _JUST_ABOVE * ratio_range(self.rotated)[0]
         if at_end.any():
             slope = profile(terms, x[None]).f1[0, at_end].sum()
             G += slope * self.spectrum.resolution_sensitivity()
