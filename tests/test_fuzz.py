@@ -1,11 +1,14 @@
 """A hundred fuzzed fits, and that the harness notices what it looks for."""
 
+import threading
+
 import numpy as np
 import pytest
-from fuzz.__main__ import judge_number, main
+from fuzz.__main__ import main
 from fuzz.checks import Broken, check
 from fuzz.dense import log_evidence
 from fuzz.judge import TooLong, Verdict, _within, draw, judge
+from fuzz.runs import judge_number
 from problems import smooth
 from reference import reml
 
@@ -81,6 +84,17 @@ def test_what_never_ends_is_stopped():
         forever()
 
 
+def test_what_waits_for_ever_is_stopped():
+    """It takes no time of the process, so that the clock decides."""
+
+    def asleep():
+        with _within(0.001):
+            threading.Event().wait()
+
+    with pytest.raises(TooLong, match=r"0\.001 s"):
+        asleep()
+
+
 def test_a_failure_prints_how_to_repeat_it(monkeypatch, capsys):
     def broken(*_):
         raise Broken("nothing holds")
@@ -91,3 +105,15 @@ def test_a_failure_prints_how_to_repeat_it(monkeypatch, capsys):
     assert "python -m tests.fuzz --seed 7 --first 11 --cases 1" in printed
     assert "nothing holds" in printed
     assert check is not broken
+
+
+def test_processes_share_the_cases_and_count_together(capsys):
+    """Refusals of two seeds, which the first nine and ten cases have, are those of both alone."""
+    assert main(["--cases", "19", "--seed", "3", "--jobs", "2"]) == 0
+    together = capsys.readouterr().out.splitlines()
+    alone = [judge_number(seed, number, 10.0) for seed, n in ((3, 9), (4, 10)) for number in range(n)]
+    refused = [verdict.words for verdict in alone if verdict.kind == "refused"]
+    assert together[0] == f"{19 - len(refused)} fine, {len(refused)} refused, 0 failed"
+    assert refused
+    assert all(any(words in line for line in together) for words in refused)
+    assert sum("--seed" in line for line in together) == 3  # the slowest, to be seen again

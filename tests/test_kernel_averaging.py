@@ -165,10 +165,8 @@ def test_gradients_of_the_mixture(gp):
     assert close(std[:, 0], (s1 - s0) / 2e-5, 1e-6)
 
 
-# The best length is about 1000 times the range of the inputs: rounding decides whether the fit tells.
-@pytest.mark.filterwarnings("ignore::skspectral.NoiseResolutionWarning")
-def test_coefficients_of_the_mean_vary_with_the_kernel(data):
-    X, Y = data
+def test_coefficients_of_the_mean_vary_with_the_kernel():
+    X, Y = smooth(n=40, p=1, m=2)  # with fewer rows the best length is beyond what rounding resolves
     gp = SpectralGPRegressor(RBF(1.0), inference="integrate", basis="linear").fit(X, Y)
     known = SpectralGPRegressor(gp.kernel_, basis="linear", **MEMBER).fit(X, Y)
     pairs = zip(gp.mean_summary(), known.mean_summary(), strict=True)

@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, SplineTransformer
 
 from skspectral import RankDeficientBasisWarning, SpectralGPRegressor
+from skspectral.inference.mean_summary import MeanSummary
 
 
 def monomials(X):
@@ -240,3 +241,9 @@ def test_as_many_functions_as_rows():
     assert summary.wald().p_value == 1
     assert summary.wald().degrees_of_freedom == (0, 0)
     assert np.isinf(summary.standard_errors).all()
+
+
+def test_coefficients_beyond_all_multiples_of_their_errors_leak_no_warning():
+    summary = MeanSummary(("a", "b"), np.array([-1e200, 0.0]), np.diag([1e-300, 1e-300]), 5)
+    assert list(summary.t_values) == [-np.inf, 0.0]
+    assert list(summary.p_values) == [0.0, 1.0]

@@ -55,6 +55,14 @@ def test_moments_and_quantiles_of_a_mixture_are_those_of_its_definition(dof):
         assert reached == pytest.approx([probability] * 2, rel=1e-9)
 
 
+@pytest.mark.parametrize("exponent", np.arange(-14.0, -12.0, 0.25))
+def test_quantiles_of_components_far_apart_leak_no_warning(exponent):
+    """Between the two the density is hardly a number, and its inverse is none at an exponent of -13.25."""
+    scale = 10.0**exponent
+    mixture = StudentMixture(np.array([[0.0, 1.0]]), np.full((1, 2), scale), np.array([0.5, 0.5]), 26.0)
+    assert mixture.quantile(0.9) == pytest.approx(1.0 + scale * t(26.0).ppf(0.8), rel=1e-12)
+
+
 @pytest.mark.parametrize("dof", [3.0, np.inf])
 def test_the_search_for_a_quantile_begins_at_those_of_the_components(dof):
     """Where all components are one it is there at once: one look, and one that finds nothing to do."""

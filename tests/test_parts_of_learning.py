@@ -298,6 +298,38 @@ def test_a_line_search_stops_at_an_edge_unless_faces_do_not_matter():
     assert there.value < 0.005
 
 
+def test_a_line_search_leaves_a_function_that_is_rougher_than_its_slope():
+    """Twelve steps, down to 1e-12, would not tell rounding from a function."""
+    tried, rng = [], np.random.default_rng(0)
+
+    def rough(x):
+        tried.append(float(x[0]))
+        return Evaluation(x[0] ** 2 + rng.uniform(0.05, 0.1), np.array([-1.0]))
+
+    box = (np.array([-9.0]), np.array([9.0]))
+    x, there, _ = _line_search(rough, np.zeros(1), 0.0, np.array([-1.0]), np.ones(1), box, 12)
+    assert there is None
+    assert x == 0.0
+    short = [t for t in tried if t < 1e-3]  # where all that is smooth is a line
+    assert len(tried) - len(short) == 5
+    assert len(short) == 2
+
+
+@pytest.mark.parametrize("curvature", [1e2, 1e5, 1e8])
+@pytest.mark.parametrize("power", [1.5, 2.0, 4.0])
+def test_a_line_search_follows_a_steep_wall_down_to_short_steps(curvature, power):
+    tried = []
+
+    def wall(x):
+        tried.append(float(x[0]))
+        return Evaluation(-float(x[0]) + curvature * float(x[0]) ** power, np.array([-1.0]))
+
+    box = (np.array([-9.0]), np.array([9.0]))
+    x, there, _ = _line_search(wall, np.zeros(1), 0.0, np.array([-1.0]), np.ones(1), box, 20)
+    assert there.value < 0.0 < x[0] < 1.0
+    assert len(tried) <= 18
+
+
 def test_a_descent_ends_after_two_steps_that_bring_nothing():
     seen = []
 
@@ -391,21 +423,23 @@ def test_an_objective_with_a_curvature_gives_it_to_the_start():
     assert not walk.fresh
 
 
-@pytest.mark.parametrize(("slope", "n_looks"), [(1.0, 12), (1e-7, 2)])
+@pytest.mark.parametrize(("slope", "rise", "n_looks"), [(1.0, np.inf, 12), (1.0, 1.0, 6), (1e-7, 1.0, 2)])
 @pytest.mark.parametrize("was_fresh", [True, False])
-def test_steps_that_lead_nowhere_are_shortened_less_often_where_rounding_may_hide(slope, n_looks, was_fresh):
+def test_steps_that_lead_nowhere_are_shortened_less_often_where_rounding_may_hide(
+    slope, rise, n_looks, was_fresh
+):
     looks = []
 
     def rising(x):
         looks.append(x)
-        return Evaluation(float(np.abs(x).sum() > 0), np.array([slope]))
+        return Evaluation(rise if x.any() else 0.0, np.array([slope]))
 
     walk = walk_in_box(rising, [0], [-9], [9], None if was_fresh else np.eye(1))
     walk.promise()
     looks.clear()
     hidden = n_looks == 2
     assert walk.step(1e-7) == (not was_fresh and not hidden)
-    assert len(looks) == n_looks
+    assert len(looks) == n_looks - (was_fresh and rise == slope)  # a first step is half as long
     assert walk.n_steps == 1
     assert walk.fresh
     np.testing.assert_array_equal(walk.B, [[2.0 * slope]])
@@ -705,6 +739,8 @@ def test_the_smallest_noise_ratio_that_a_level_found():
     assert ratio([1.0, 6.0], [0.0, 2.0]) == 3.0
     assert ratio([0.0], [0.0]) == np.inf
     assert ratio([1.0], [0.0]) == np.inf
+    assert ratio([1e300, 6.0], [1e-300, 2.0]) == 3.0
+    assert ratio([1e300], [1e-300]) == np.inf
 
 
 # -- factors of steps

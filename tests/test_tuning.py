@@ -13,8 +13,15 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from skspectral import SpectralGPRegressor, Spectrum
 from skspectral.criteria import CRITERIA, profile
 from skspectral.inference.solution import solve, solve_fixed
-from skspectral.inference.tuned import criterion_curve, look_for_ratio, ratio_range
-from skspectral.inference.tuning import _refine, minimize_each
+from skspectral.inference.tuned import (
+    _objective,
+    _tune_varying,
+    criterion_curve,
+    look_for_ratio,
+    ratio_range,
+    search_range,
+)
+from skspectral.inference.tuning import _refine, look_at_each, minimize_each
 from skspectral.inference.variances import VarianceBounds
 
 NAMES = sorted(CRITERIA)
@@ -322,6 +329,18 @@ def test_every_criterion_keeps_to_the_box(name, bounds):
         assert inside(l, bounds.signal)
 
 
+def test_a_curvature_of_next_to_nothing_leaks_no_warning():
+    """A line whose slope changes its sign at 0.3: Newton's steps there are beyond all numbers."""
+
+    def bend(x):
+        return np.abs(x - 0.3), np.where(x < 0.3, -1.0, 1.0), np.full_like(x, 1e-320)
+
+    found = search(bend)
+    assert found.x[0] == pytest.approx(0.3, abs=1e-9)
+    look = look_at_each(objective_of(bend), 1, -5.0, 5.0, upper=1e3)
+    assert look[0] == pytest.approx(0.3, abs=0.25)
+
+
 @pytest.mark.parametrize("flat", [1e-7, 1e-3])
 @pytest.mark.parametrize("root", [0.02, 0.1, 0.23])
 def test_a_minimum_at_a_kink_of_the_slope_is_found_in_few_evaluations(flat, root):
@@ -361,6 +380,30 @@ def test_evaluations_are_counted():
     assert found.n_evaluations[0] == sum(points)
     assert len(points) <= 3  # Newton's first step ends at the root of a line, and the second stays
     assert found.x[0] == pytest.approx(0.1234, abs=1e-9)
+
+
+FAR = {  # bounds whose ratios are far beyond all eigenvalues; the best of them may be, too
+    "wide": ((0.0, np.inf), (1e-300, 1e300)),
+    "no signal": ((0.0, np.inf), (1e-200, 1e-190)),
+    "little noise": ((1e-100, 1e-90), (1e-200, 1e-190)),
+    "one noise": ((1e100, 1e100), (1e-100, 1e100)),
+    "too little of both": ((1e-180, 1e-90), (1e-210, 1e-200)),
+}
+
+
+@runs_to_its_bound
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("bounds", [VarianceBounds(*pair) for pair in FAR.values()], ids=FAR)
+def test_few_points_are_enough_beyond_all_eigenvalues(name, bounds):
+    rotated, criterion = rotated_problem(4, m=3), CRITERIA[name]
+    found = _tune_varying(rotated, criterion, bounds, False, None)
+    x_min, x_max, _ = search_range(rotated, bounds)
+    objective = _objective(rotated, criterion, bounds.box(rotated.scale), None)
+    everyone = np.arange(3)
+    best = objective(np.linspace(x_min, x_max, 40000)[:, None], everyone)[0].min(axis=0)
+    reached = objective(found[0][None], everyone)[0][0]
+    assert (reached <= best + 1e-9 * (1.0 + np.abs(best))).all()  # rounding: values are up to 1e10
+    assert found[3].max() < 500  # a range of up to 1e310, which steps of 0.25 would see 2900 times
 
 
 @pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")

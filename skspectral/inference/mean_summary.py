@@ -80,7 +80,7 @@ class MeanSummary:
     @property
     def t_values(self) -> FloatArray:
         """Coefficients over standard errors, (q,); 0 / 0 is 0."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return np.where(self.coefficients == 0, 0.0, self.coefficients / self.standard_errors)
 
     @property

@@ -19,8 +19,8 @@ from .tuned import Tuned, at_noise_ratio, ratio_range, tune
 
 __all__ = ["Solution", "solve", "solve_fixed", "warn_of_unknown_spread", "warn_of_vanished_noise"]
 
-# Relative distance between the same ratio and the exponential of its logarithm, and more.
-_ROUNDING = 1e-12
+# A ratio that was the end of a search may be off by the rounding of its logarithm.
+_JUST_ABOVE = 1.0 + 1e-12
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Solution(Tuned):
             return value, np.zeros((n, n))
         x = np.log(self.noise_ratio[varying])
         G = criterion.sensitivity(rotated, x, b)
-        at_end = self.noise_ratio[varying] <= (1.0 + _ROUNDING) * ratio_range(self.rotated)[0]
+        at_end = self.noise_ratio[varying] <= _JUST_ABOVE * ratio_range(self.rotated)[0]
         if at_end.any():
             slope = profile(terms, x[None]).f1[0, at_end].sum()
             G += slope * self.spectrum.resolution_sensitivity()

@@ -68,7 +68,7 @@ class StudentMixture:
         for _ in range(_MAX_QUANTILE_STEPS):
             excess = self._distribution(y) - probability
             low, high = np.where(excess < 0, y, low), np.where(excess < 0, high, y)
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # hardly any density
                 newton = y - excess / self._density(y)
             inside = (newton >= low) & (newton <= high)
             proposal = np.where(inside, newton, 0.5 * (low + high))

@@ -191,7 +191,8 @@ def look_for_ratio(rotated, criterion, bounds):
     x_min, x_max, is_limit = search_range(rotated, bounds)
     objective = _objective(rotated, criterion, _box(rotated, bounds), None)
     upper = np.inf if is_limit[1] else x_max
-    return np.exp(look_at_each(objective, rotated.n_outputs, x_min, x_max, upper=upper))
+    settings = {"upper": upper, "plain_from": _plain_from(rotated, None)}
+    return np.exp(look_at_each(objective, rotated.n_outputs, x_min, x_max, **settings))
 
 
 def _lacks_a_part(rotated, bounds):
@@ -235,6 +236,15 @@ def search_range(rotated, bounds):
     return x_min, x_max, (low < smallest, np.isinf(high) and bounds.signal[0] == 0)
 
 
+def _plain_from(rotated, prior):
+    """Return the log noise ratio beyond which nothing but bounds shapes a criterion.
+
+    A and H have come to their limits there. With b = A/n clipped to bounds that move with g in one way,
+    n log b + A/b falls until b = A/n is allowed, and then rises. A prior may have any shape.
+    """
+    return np.log(ratio_range(rotated)[1]) if prior is None else np.inf
+
+
 def ratio_range(rotated):
     """Return the smallest and largest noise ratio that make a difference to the targets."""
     return resolvable_ratios(rotated.largest, rotated.resolution)
@@ -254,6 +264,7 @@ def _tune_varying(rotated, criterion, bounds, shared, prior):
         x_max,
         upper=np.inf if is_limit[1] else x_max,
         tie=_TIE * rotated.counts.n_rows,
+        plain_from=_plain_from(rotated, prior),
     )
     m = rotated.n_outputs
     x, n_evaluations = np.broadcast_to(minima.x, m), np.broadcast_to(minima.n_evaluations, m)

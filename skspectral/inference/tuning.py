@@ -20,6 +20,8 @@ import numpy as np
 __all__ = ["Minima", "TuningResult", "look_at_each", "minimize_each", "zoom"]
 
 _GRID_STEP = 0.25
+# The same where functions are known to have no narrow features.
+_WIDE_STEP = 4.0
 _SUBDIVISIONS = 8
 _X_TOLERANCE = 1e-10
 _MAX_REFINEMENTS = 80
@@ -71,7 +73,7 @@ class Minima:
     first_slope: np.ndarray
 
 
-def minimize_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, tie=0.0):
+def minimize_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, tie=0.0, plain_from=np.inf):
     """Minimise every output's function over [x_min, x_max] and the point `upper` beyond it.
 
     Parameters
@@ -86,8 +88,10 @@ def minimize_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, tie=0.0):
         Where the upper limit is evaluated.
     tie : float, default=0
         Differences of f that are rounding. Limits, being simpler, win ties, the upper one first.
+    plain_from : float, default=inf
+        Beyond it no function has more than one minimum: few points are enough there.
     """
-    grid = _grid(x_min, x_max)
+    grid = _grid(x_min, x_max, plain_from)
     f, f1, f2 = objective(np.append(grid, upper)[:, None], np.arange(n_outputs))
     f_upper = f[-1]
     outputs, a, b = _brackets(objective, grid, f1[:-1], f2[:-1])
@@ -109,22 +113,29 @@ def minimize_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, tie=0.0):
     return Minima(x, best, place, n_evaluations.astype(int), f1[0])
 
 
-def look_at_each(objective, n_outputs, x_min, x_max, *, upper=np.inf):
+def look_at_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, plain_from=np.inf):
     """Return the best point of the grid for each output, or `upper`, after a step of Newton's.
 
     A rough `minimize_each`.
     """
-    points, everyone = np.append(_grid(x_min, x_max), upper), np.arange(n_outputs)
+    points, everyone = np.append(_grid(x_min, x_max, plain_from), upper), np.arange(n_outputs)
     f, f1, f2 = objective(points[:, None], everyone)
     best = f.argmin(axis=0), everyone
     x, slope, curvature = points[best[0]], f1[best], f2[best]
-    step = np.divide(-slope, curvature, out=np.zeros_like(slope), where=(curvature > 0) & np.isfinite(x))
+    may_move = (curvature > 0) & np.isfinite(x)
+    with np.errstate(over="ignore"):  # hardly any curvature
+        step = np.divide(-slope, curvature, out=np.zeros_like(slope), where=may_move)
     moved = np.clip(x + np.clip(step, -_GRID_STEP, _GRID_STEP), x_min, x_max)
     return np.where(np.isfinite(x), moved, x)
 
 
-def _grid(x_min, x_max):
-    return np.linspace(x_min, x_max, int(np.ceil((x_max - x_min) / _GRID_STEP)) + 1)
+def _grid(x_min, x_max, plain_from):
+    middle = np.clip(plain_from, x_min, x_max)
+    return np.append(_spaced(x_min, middle, _GRID_STEP), _spaced(middle, x_max, _WIDE_STEP)[1:])
+
+
+def _spaced(start, end, step):
+    return np.linspace(start, end, int(np.ceil((end - start) / step)) + 1)
 
 
 def _brackets(objective, grid, f1, f2):
@@ -169,7 +180,7 @@ def _refine(objective, outputs, a, b):
         n_steps += 1
         f, f1, f2 = (values[0] for values in objective(x[None], outputs))
         a, b, other = np.where(f1 < 0, x, a), np.where(f1 < 0, b, x), np.where(f1 < 0, b, a)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # hardly any curvature
             newton = x - f1 / f2
         inside = (f2 > 0) & (newton >= a) & (newton <= b)
         proposal = np.where(inside, newton, x + back * (other - x))

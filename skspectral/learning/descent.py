@@ -22,6 +22,8 @@ _FARTHEST = 4.0
 _MAX_HALVINGS = 12
 # A promised decrease so small that rounding may hide it, and how often such a step is then halved.
 _HIDDEN, _FEW_HALVINGS = 1e-7, 2
+# Step so short that a smooth function is nearly its tangent, and how often a function may fail to show it.
+_SHORT, _FEW_DOUBTS = 1e-3, 2
 # Smallest curvature relative to the largest, and to the slope.
 _FLATTEST = 1e-12
 # Smallest squared pivot of a Cholesky factor, relative to the largest, that leaves no doubt of that.
@@ -328,10 +330,11 @@ def _solved(B, gradient):
 def _line_search(objective, x, value, gradient, direction, box, max_halvings, face=_ANY):
     """Return the first point on the projected path that decreases enough from `value`, with its evaluation.
 
-    The latter is None where there is no such point. Third, what the path met instead: an evaluation on
-    another face than the given one that is too high.
+    The latter is None where there is no such point, or where the function is rougher than its slope: what a
+    short step brings less than promised is proportional to its square, unless it is rounding. Third, what the
+    path met instead: an evaluation on another face than the given one that is too high.
     """
-    t = 1.0
+    t, expected, doubts = 1.0, np.inf, 0
     for _ in range(max_halvings):
         x_new = np.minimum(np.maximum(x + t * direction, box[0]), box[1])
         promised = gradient @ (x_new - x)
@@ -340,10 +343,13 @@ def _line_search(objective, x, value, gradient, direction, box, max_halvings, fa
             return x_new, there, None
         if face is not _ANY and np.isfinite(there.value) and there.face != face:
             return x, None, there
-        if np.isfinite(there.value):  # minimum of the parabola through both values and the slope
-            t *= np.clip(-0.5 * promised / (there.value - value - promised), 0.1, 0.5)
-        else:
-            t *= 0.25
+        missing, shorter = there.value - value - promised, 0.25
+        if np.isfinite(missing):  # minimum of the parabola through both values and the slope
+            shorter = np.clip(-0.5 * promised / missing, 0.1, 0.5)
+        doubts += bool(missing > expected and np.abs(x_new - x).max() < _SHORT)
+        if doubts == _FEW_DOUBTS:
+            break
+        t, expected = t * shorter, np.sqrt(shorter) * missing
     return x, None, None
 
 

@@ -210,7 +210,7 @@ class _Found:
     def noise_ratio(self):
         """Smallest noise ratio of all outputs."""
         noise, signal = self.best.evaluation.variances
-        with np.errstate(divide="ignore", invalid="ignore"):  # no signal: an infinite ratio
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # no signal: an infinite ratio
             return np.nanmin(np.divide(noise, signal), initial=np.inf)
 
 

@@ -19,6 +19,9 @@ __all__ = ["Fitted", "as_objects", "by_output"]
 
 # Entries of the largest array that predictions make, a block of rows at a time: 32 MiB, of which a few live.
 _BLOCK_ENTRIES = 2**22
+# Part of it that is enough for all but products with eigenvectors of a kernel matrix, which gain by many
+# columns: 4 MiB are used again from block to block, and 32 MiB come fresh from the system, page by page.
+_PARTS = 8
 
 
 @dataclass(frozen=True)
@@ -101,13 +104,14 @@ class Fitted:
 
     def mean(self, X):
         """Return means (n_new, m), a block of rows at a time."""
-        return np.concatenate([self._mean(*self.cross(X[rows])) for rows in self.blocks(X)])
+        return np.concatenate([self._mean(*self.cross(X[rows])) for rows in self.blocks(X, _PARTS)])
 
     def mean_and_spread(self, X, prior, include_noise):
         """Return means and standard deviations (n_new, m), or joint covariances (n_new, n_new, m)."""
         if np.ndim(prior) == 2:
             return self._mean_and_spread(X, prior, include_noise)
-        parts = [self._mean_and_spread(X[rows], prior[rows], include_noise) for rows in self.blocks(X)]
+        blocks = self.blocks(X, 1 if self.decomposition.feature_map is None else _PARTS)
+        parts = [self._mean_and_spread(X[rows], prior[rows], include_noise) for rows in blocks]
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
     def _mean_and_spread(self, X, prior, include_noise):
