@@ -20,6 +20,7 @@ from skspectral.decomposition.data import Data
 from skspectral.decomposition.plan import Plan
 from skspectral.inference.variances import VarianceBounds
 from skspectral.kernels.gram import KernelGram
+from skspectral.learning.landmark_descent import starts_on_landmarks
 from skspectral.learning.landmarks import LandmarkObjective
 from skspectral.learning.moving import moved
 from skspectral.learning.objectives import Evaluation
@@ -201,6 +202,43 @@ def test_data_without_noise_move_the_kernel_from_its_start(rank):
     assert (model.kernel_.length_scale > 0.6).all()
     assert model.noise_variance_ < 1e-4
     assert model.score(X, y) > 0.999
+
+
+@pytest.mark.filterwarnings("ignore:.*targets hardly depend on such an input")
+@pytest.mark.parametrize("rank", [20, 40])
+def test_few_landmarks_learn_from_lengths_that_are_far_too_short(rank):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(250, 10))
+    y = np.tanh(X[:, :4].sum(axis=1)) + 0.3 * rng.normal(size=250)
+    kernel = RBF(np.full(10, 0.3), (0.01, 1e4))
+    scores = [
+        SpectralGPRegressor(kernel, **route).fit(X[:200], y[:200]).score(X[200:], y[200:])
+        for route in ({"method": "low_rank", "rank": rank}, {"method": "exact"})
+    ]
+    assert scores[0] > scores[1] - 0.1
+    assert scores[1] > 0.6
+
+
+def test_a_start_is_tried_with_longer_lengths_that_have_a_better_bound():
+    X, y = smooth(9, n=120, p=2)
+    kernel = ConstantKernel(2.0) * RBF([0.05, 0.05], (0.01, 1.0)) + RationalQuadratic(0.02, 3.0, (0.02, 0.5))
+    task = make_task(kernel, X, y[:, None], rank=10)
+    objective, theta = LandmarkObjective(task), kernel.theta
+    first, longer = starts_on_landmarks(objective, theta, kernel.bounds)
+    assert first is theta
+    names = ["k1__k1__constant_value", *["k1__k2__length_scale"] * 2, "k2__alpha", "k2__length_scale"]
+    ways = [np.array(["length" in name for name in names]) * np.log(3.0) * k for k in range(1, 5)]
+    tried = [np.clip(theta + way, *kernel.bounds.T) for way in ways]
+    best = min(tried, key=lambda start: objective(start).value)
+    assert np.array_equal(longer, best)
+    assert objective(best).value < objective(theta).value
+
+
+@pytest.mark.parametrize("kernel", [RBF(2.0, (0.1, 2.0)), DotProduct(1.0), RBF(1.0, (1e-3, 1e6))])
+def test_a_start_without_better_longer_lengths_stands_alone(kernel):
+    X, y = smooth(0, n=120, p=2)
+    objective = LandmarkObjective(make_task(kernel, X, y[:, None], rank=60))
+    assert starts_on_landmarks(objective, kernel.theta, kernel.bounds) == [kernel.theta]
 
 
 @pytest.mark.filterwarnings("ignore:.*targets hardly depend on such an input")

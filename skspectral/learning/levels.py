@@ -18,7 +18,12 @@ from ..kernels.parts import parameter_names
 from ..support.exceptions import IndefiniteKernelError
 from ..support.threads import available_threads, threads_for
 from .exploration import Explorer
-from .landmark_descent import COARSE_TOLERANCE_OF_BOUNDS, TOLERANCE_OF_BOUNDS, descend_on_landmarks
+from .landmark_descent import (
+    COARSE_TOLERANCE_OF_BOUNDS,
+    TOLERANCE_OF_BOUNDS,
+    descend_on_landmarks,
+    starts_on_landmarks,
+)
 from .landmarks import LandmarkObjective
 from .patterns import objective_of
 from .user_path import is_followed
@@ -170,12 +175,13 @@ def _objective(level, task, found):
 def _found_on_landmarks(explorer, coarser, theta, is_last):
     """Return what a level of a lower bound finds: by exploring, or from the best end of a coarser level."""
     objective, p = explorer.objective, len(theta)
+    bounds = np.stack([explorer.lower, explorer.upper], axis=1)
     if coarser is None:
-        best, growth = explorer.explore([theta], p * COARSE_TOLERANCE_OF_BOUNDS, _MAX_CALLS)[0], 1.0
+        starts = starts_on_landmarks(objective, theta, bounds)
+        best, growth = explorer.explore(starts, p * COARSE_TOLERANCE_OF_BOUNDS, _MAX_CALLS)[0], 1.0
     else:
         best, growth = coarser.best, len(objective.task) / coarser.n_rows
     start, curvature = _without_ratio(best.x, best.curvature * growth, p)
-    bounds = np.stack([explorer.lower, explorer.upper], axis=1)
     settings = {"is_last": is_last, "report": explorer.report}
     end = descend_on_landmarks(objective, start, bounds, curvature, **settings)
     return _Found([end], len(objective.task), objective.landmarks if objective.has_moved else None)
