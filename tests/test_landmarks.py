@@ -1,5 +1,7 @@
 """Learning with fixed landmarks: the lower bound of the evidence, its slope, and what a fit makes of them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import reference
@@ -20,7 +22,9 @@ from skspectral.decomposition.data import Data
 from skspectral.decomposition.plan import Plan
 from skspectral.inference.variances import VarianceBounds
 from skspectral.kernels.gram import KernelGram
-from skspectral.learning.landmark_descent import starts_on_landmarks
+from skspectral.learning import levels
+from skspectral.learning.exploration import Explorer
+from skspectral.learning.landmark_descent import end_of_bound, starts_on_landmarks
 from skspectral.learning.landmarks import LandmarkObjective
 from skspectral.learning.moving import moved
 from skspectral.learning.objectives import Evaluation
@@ -239,6 +243,48 @@ def test_a_start_without_better_longer_lengths_stands_alone(kernel):
     X, y = smooth(0, n=120, p=2)
     objective = LandmarkObjective(make_task(kernel, X, y[:, None], rank=60))
     assert starts_on_landmarks(objective, kernel.theta, kernel.bounds) == [kernel.theta]
+
+
+def test_a_bound_on_all_rows_descends_from_the_start_with_few_landmarks():
+    X, y = smooth(4, n=300, p=2)
+    task = make_task(ARD, X, y[:, None], rank=7)
+    bounds = np.log([[0.1, 10.0], [0.1, 10.0]])
+    end, n_calls = end_of_bound(task, ARD.theta, bounds)
+    assert end.evaluation.rank == 30
+    assert end.value < LandmarkObjective(make_task(ARD, X, y[:, None], rank=30))(ARD.theta).value - 10.0
+    assert np.abs(end.evaluation.gradient).max() < 3.0
+    assert 3 <= n_calls <= 15
+
+
+@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
+@pytest.mark.parametrize(("kernel", "looks_for_it"), [(ARD, True), (ARD + WhiteKernel(0.1, "fixed") * ARD, False)])
+def test_very_many_rows_show_their_valley_to_half_of_them(kernel, looks_for_it, monkeypatch):
+    X, y = smooth(0, n=700, p=2)
+    starts, compare, elsewhere = {}, Explorer.compare, np.array([2.0, -2.0])
+
+    def spied(self, given, tolerance):
+        starts[len(self.objective.task)] = [x for x, _ in given]
+        return compare(self, given, tolerance)
+
+    def valley(task, theta, bounds):
+        assert len(task) == 700
+        assert np.array_equal(theta, kernel.theta)
+        variances = np.array([0.02]), np.array([0.5])
+        return SimpleNamespace(x=elsewhere, evaluation=Evaluation(0.0, theta, variances)), 5
+
+    monkeypatch.setattr(Explorer, "compare", spied)
+    monkeypatch.setattr(levels, "end_of_bound", valley)
+    before = SpectralGPRegressor(kernel, method="exact").fit(X, y)
+    assert len(starts[350]) == 1
+    monkeypatch.setattr(levels, "_VERY_MANY", 699)
+    after = SpectralGPRegressor(kernel, method="exact").fit(X, y)
+    assert len(starts[350]) == 1 + looks_for_it
+    assert after.log_marginal_likelihood_value_ == pytest.approx(
+        before.log_marginal_likelihood_value_, abs=0.1
+    )
+    if looks_for_it:
+        assert starts[350][1] == pytest.approx([*elsewhere, np.log(0.04)])
+        assert len(starts[700]) == 1
 
 
 @pytest.mark.filterwarnings("ignore:.*targets hardly depend on such an input")

@@ -14,14 +14,15 @@ from sklearn.utils import check_random_state
 from ..decomposition.decompose import Decomposition
 from ..decomposition.plan import SMALLEST_N, Route
 from ..inference.solution import Solution
-from ..kernels.parts import parameter_names
+from ..kernels.parts import has_white_noise, parameter_names
 from ..support.exceptions import IndefiniteKernelError
 from ..support.threads import available_threads, threads_for
-from .exploration import Explorer
+from .exploration import Explorer, is_elsewhere
 from .landmark_descent import (
     COARSE_TOLERANCE_OF_BOUNDS,
     TOLERANCE_OF_BOUNDS,
     descend_on_landmarks,
+    end_of_bound,
     starts_on_landmarks,
 )
 from .landmarks import LandmarkObjective
@@ -148,6 +149,8 @@ def learn(task, theta, bounds, *, report=None):
         if level is not None:  # these rows have something to learn from
             with threads_for(len(rows)):
                 objective = _objective(level, task, found)
+                if halvings == 1:
+                    found = _with_valley_of_all_rows(found, objective, task, theta, bounds)
                 # a noise ratio among the variables does not hop: it is searched globally in the end
                 box, tell = objective.box(bounds), at_level(report, objective)
                 explorer = Explorer(objective, *box, tell, n_hopping=len(theta))
@@ -170,6 +173,22 @@ def _objective(level, task, found):
         landmarks = None if found is None else found.landmarks
         return LandmarkObjective(level, noise_ratio=noise_ratio, landmarks=landmarks)
     return objective_of(level, task.is_single, noise_ratio)
+
+
+def _with_valley_of_all_rows(found, objective, task, theta, bounds):
+    """Return what a level found and, for very many rows, where a lower bound on all of them leads.
+
+    That is a start of the last level but one, which decides between them by what the matrix itself says.
+    """
+    is_of_matrix = found is not None and found.best.evaluation.rank is None
+    if not (is_of_matrix and len(task) > _VERY_MANY and task.is_single) or has_white_noise(task.kernel):
+        return found
+    end, n_calls = end_of_bound(task, theta, bounds)
+    objective.n_calls += n_calls
+    x = objective.with_ratio(end.x, _Found([end], len(task)).noise_ratio)
+    return (
+        replace(found, ends=[*found.ends, replace(found.best, x=x)]) if is_elsewhere(x, found.best) else found
+    )
 
 
 def _found_on_landmarks(explorer, coarser, theta, is_last):
