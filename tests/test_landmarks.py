@@ -1,5 +1,6 @@
 """Learning with fixed landmarks: the lower bound of the evidence, its slope, and what a fit makes of them."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -257,7 +258,9 @@ def test_a_bound_on_all_rows_descends_from_the_start_with_few_landmarks():
 
 
 @pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
-@pytest.mark.parametrize(("kernel", "looks_for_it"), [(ARD, True), (ARD + WhiteKernel(0.1, "fixed") * ARD, False)])
+@pytest.mark.parametrize(
+    ("kernel", "looks_for_it"), [(ARD, True), (ARD + WhiteKernel(0.1, "fixed") * ARD, False)]
+)
 def test_very_many_rows_show_their_valley_to_half_of_them(kernel, looks_for_it, monkeypatch):
     X, y = smooth(0, n=700, p=2)
     starts, compare, elsewhere = {}, Explorer.compare, np.array([2.0, -2.0])
@@ -285,6 +288,22 @@ def test_very_many_rows_show_their_valley_to_half_of_them(kernel, looks_for_it, 
     if looks_for_it:
         assert starts[350][1] == pytest.approx([*elsewhere, np.log(0.04)])
         assert len(starts[700]) == 1
+
+
+@pytest.mark.parametrize(("gain", "goes_on"), [(0.008, False), (0.012, True)])
+def test_very_many_rows_are_decomposed_again_only_where_that_is_worth_a_step(gain, goes_on, monkeypatch):
+    X, y = smooth(0, n=400, p=2)
+    ends, globally = [], levels._globally
+
+    def spied(objective, best):
+        ends.append(replace(globally(objective, best), value=best.value - gain))
+        return ends[-1]
+
+    monkeypatch.setattr(levels, "_globally", spied)
+    monkeypatch.setattr(levels, "_VERY_MANY", 399)
+    monkeypatch.setattr(levels, "SMALLEST_N", 400)
+    SpectralGPRegressor(ARD, method="exact").fit(X, y)
+    assert (len(ends) > 1) == goes_on
 
 
 @pytest.mark.filterwarnings("ignore:.*targets hardly depend on such an input")

@@ -261,7 +261,7 @@ def _settled(explorer, found, theta):
         best = explorer.go_on(best, tolerance=tolerance, way_from=beside(best.x, theta))
     for _ in range(_MAX_ROUNDS):
         end = _globally(objective, best)
-        if end.value >= best.value - best.evaluation.off_by:
+        if end.value >= best.value - max(best.evaluation.off_by, tolerance):
             return best, _where_it_matters(objective, end, theta)
         again = objective.at(end.theta, end.solution)
         best = explorer.descend(again, curvature=best.curvature, tolerance=tolerance)
