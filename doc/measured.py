@@ -40,7 +40,7 @@ def _text(record):
 
 
 def _missing(name):
-    return f"*{name}* is not measured yet; the command above does, see ``--help``."
+    return f"``{name}`` is not measured yet; ``python -m benchmarks`` does."
 
 
 def _machine(environment):
