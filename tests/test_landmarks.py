@@ -257,37 +257,58 @@ def test_a_bound_on_all_rows_descends_from_the_start_with_few_landmarks():
     assert 3 <= n_calls <= 15
 
 
-@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
-@pytest.mark.parametrize(
-    ("kernel", "looks_for_it"), [(ARD, True), (ARD + WhiteKernel(0.1, "fixed") * ARD, False)]
-)
-def test_very_many_rows_show_their_valley_to_half_of_them(kernel, looks_for_it, monkeypatch):
-    X, y = smooth(0, n=700, p=2)
-    starts, compare, elsewhere = {}, Explorer.compare, np.array([2.0, -2.0])
+class ValleySpy:
+    """Stands for the descent of a bound on all rows, and keeps the starts of every level."""
 
-    def spied(self, given, tolerance):
-        starts[len(self.objective.task)] = [x for x, _ in given]
-        return compare(self, given, tolerance)
+    def __init__(self, monkeypatch, theta, noise_ratio):
+        self.end, self.n_calls, self.starts, compare = theta, 0, {}, Explorer.compare
+        self.variances = np.array([noise_ratio]), np.array([1.0])
 
-    def valley(task, theta, bounds):
-        assert len(task) == 700
-        assert np.array_equal(theta, kernel.theta)
-        variances = np.array([0.02]), np.array([0.5])
-        return SimpleNamespace(x=elsewhere, evaluation=Evaluation(0.0, theta, variances)), 5
+        def spied(explorer, given, tolerance):
+            self.starts[len(explorer.objective.task)] = [x for x, _ in given]
+            return compare(explorer, given, tolerance)
 
-    monkeypatch.setattr(Explorer, "compare", spied)
-    monkeypatch.setattr(levels, "end_of_bound", valley)
-    before = SpectralGPRegressor(kernel, method="exact").fit(X, y)
-    assert len(starts[350]) == 1
+        monkeypatch.setattr(Explorer, "compare", spied)
+        monkeypatch.setattr(levels, "end_of_bound", self)
+
+    def __call__(self, task, theta, bounds):
+        assert (len(task), len(bounds)) == (700, len(theta))
+        assert np.array_equal(theta, task.kernel.theta)
+        evaluation = Evaluation(0.0, theta, self.variances)
+        return SimpleNamespace(x=self.end, evaluation=evaluation), self.n_calls
+
+
+def test_very_many_rows_show_their_valley_to_half_of_them(monkeypatch):
+    (X, y), model = smooth(0, n=700, p=2), SpectralGPRegressor(ARD, method="exact")
+    spy = ValleySpy(monkeypatch, np.array([2.0, -2.0]), 0.04)
+    monkeypatch.setattr(levels, "_VERY_MANY", 700)
+    before = clone(model).fit(X, y)
+    assert len(spy.starts[350]) == 1
     monkeypatch.setattr(levels, "_VERY_MANY", 699)
-    after = SpectralGPRegressor(kernel, method="exact").fit(X, y)
-    assert len(starts[350]) == 1 + looks_for_it
+    after = clone(model).fit(X, y)
+    assert spy.starts[350][1] == pytest.approx([2.0, -2.0, np.log(0.04)])
+    assert [len(spy.starts[n]) for n in (350, 700)] == [2, 1]
     assert after.log_marginal_likelihood_value_ == pytest.approx(
         before.log_marginal_likelihood_value_, abs=0.1
     )
-    if looks_for_it:
-        assert starts[350][1] == pytest.approx([*elsewhere, np.log(0.04)])
-        assert len(starts[700]) == 1
+    spy.n_calls = 11
+    assert clone(model).fit(X, y).n_decompositions_ == after.n_decompositions_ + 11
+    *spy.end, x = spy.starts[350][0]  # where fewer rows lead anyway
+    spy.variances = np.array([np.exp(x + 0.4)]), np.array([1.0])
+    clone(model).fit(X, y)
+    assert len(spy.starts[350]) == 1
+
+
+@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
+@pytest.mark.parametrize(
+    ("kernel", "m", "method"),
+    [(ARD + WhiteKernel(0.1, "fixed") * ARD, None, "exact"), (ARD, 2, "exact"), (ARD, None, "low_rank")],
+)
+def test_no_valley_is_looked_for_where_there_is_no_bound_or_no_matrix(kernel, m, method, monkeypatch):
+    X, y = smooth(0, n=700, p=2, m=m)
+    monkeypatch.setattr(levels, "_VERY_MANY", 699)
+    monkeypatch.setattr(levels, "end_of_bound", None)
+    assert SpectralGPRegressor(kernel, method=method).fit(X, y).score(X, y) > 0.8
 
 
 @pytest.mark.parametrize(("gain", "goes_on"), [(0.008, False), (0.012, True)])
