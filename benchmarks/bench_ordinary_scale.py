@@ -1,6 +1,6 @@
 """How long do ordinary data of 10,000 to a million rows take, where no factor of small rank is exact?
 
-Five questions, each with the project's goal on two cores:
+Six questions, each with the project's goal on two cores:
 
 * rank, only with ``--data DIR``: elevators and pol, first split, inputs and targets standardised by the
   training rows, ARD RBF learned from root(d) with ``method="low_rank", rank=500``: at most 60 s each. Beside
@@ -13,18 +13,24 @@ Five questions, each with the project's goal on two cores:
 * exact: 10,000 rows of 8 inputs, ``method="exact"``, learned: at most 6 minutes and 3.5 n^2 doubles.
 * dask, if it is installed: 1,000,000 rows of 8 inputs in blocks, 300 landmarks, ARD learned in threads: at
   most 10 minutes and 1.5 GB.
+* workers, if dask.distributed is installed: the same rows on two workers, of which one is killed midway: the
+  same lengths, to 1e-6, as where nobody is killed, and at most 1.5 GB in any worker.
 
-All models that learn on factors are asked how often they looked at all rows: at most 30 times. Each question
-is asked in a process of its own, and memory is its peak.
+All models are asked how often they looked at all rows, by the matrix or by a lower bound: at most 30 times.
+Each question is asked in a process of its own, and memory is its peak. Beside seconds there are those of
+processors, which other work on the machine hardly changes.
 
-Run `python -m benchmarks.bench_ordinary_scale --data DIR` (about 40 minutes), `--only NAME` for one question,
+Run `python -m benchmarks.bench_ordinary_scale --data DIR` (about 50 minutes), `--only NAME` for one question,
 or `--fast` for a smoke run. Every question has a record of its own.
 """
 
 import argparse
 import json
+import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -38,6 +44,7 @@ from sklearn.pipeline import make_pipeline
 
 from skspectral import SpectralGPRegressor, StreamingSpectralRegressor
 from skspectral.learning.landmarks import LandmarkObjective
+from skspectral.learning.objectives import ResolventObjective
 
 from . import harness
 from .bench_scale import Report, draw, peak_bytes
@@ -158,13 +165,12 @@ def fit_rank(data, name, rows, rank):
 
 
 def _fitted(model, X, y, X_test, y_test):
-    looks = _count_looks(len(X))
-    start = time.perf_counter()
+    looks, clock = _count_looks(len(X)), _Clock()
     model.fit(X, y)
-    seconds = time.perf_counter() - start
+    times = clock.read()
     mean, std = model.predict(X_test, return_std=True)
     return {
-        "seconds": seconds,
+        **times,
         "evaluations": len(looks),
         "rank": int(model.rank_),
         "bounds": list(model.evidence_bounds_),
@@ -177,17 +183,36 @@ def _scores(y, mean, std):
     return {"rmse": float(np.sqrt(np.mean((y - mean) ** 2))), "nlpd": float(density.mean())}
 
 
+class _Clock:
+    """Seconds, and those of processors, since it was made."""
+
+    def __init__(self):
+        self._start, self._processors = time.perf_counter(), time.process_time()
+
+    def read(self):
+        """Return both as they go into a record."""
+        processors = time.process_time() - self._processors
+        return {"seconds": time.perf_counter() - self._start, "processor_seconds": processors}
+
+
 def _count_looks(n):
-    """Return a list that grows with every evaluation of all n rows on landmarks."""
-    looks, bound = [], LandmarkObjective._bound
-
-    def counted(self, kernel, landmarks):
-        if len(self.rows) == n:
-            looks.append(len(landmarks))
-        return bound(self, kernel, landmarks)
-
-    LandmarkObjective._bound = counted
+    """Return a list that grows with every evaluation of all n rows: "bound" or "matrix"."""
+    looks = []
+    _count(LandmarkObjective, "_bound", lambda objective: len(objective.rows) == n, looks, "bound")
+    _count(ResolventObjective, "__call__", lambda objective: len(objective.task) == n, looks, "matrix")
     return looks
+
+
+def _count(owner, name, is_counted, looks, kind):
+    """Let a list grow with calls of a method."""
+    method = getattr(owner, name)
+
+    def counted(self, *args, **kwargs):
+        if is_counted(self):
+            looks.append(kind)
+        return method(self, *args, **kwargs)
+
+    setattr(owner, name, counted)
 
 
 def fit_sgpr(data, name, rows, threads):
@@ -267,6 +292,7 @@ def ask_wide(sizes, data, threads, report):
     print(f"  {sizes['wide']} rows, 10 inputs: {fit['seconds']:.0f} s at rank {fit['rank']}")
     print(f"  pipeline: {peer['seconds']:.0f} s")
     report.add("wide: seconds with defaults", fit["seconds"], 300.0, " s")
+    report.add("wide: looks at all rows", fit["evaluations"], MOST_EVALUATIONS)
     report.add("wide: rmse / Nystroem + RidgeCV", fit["rmse"] / peer["rmse"], 1.0)
     return {"defaults": fit, "pipeline": peer}
 
@@ -303,8 +329,12 @@ def fit_pipeline(n):
 def ask_exact(sizes, data, threads, report):
     """Time and memory of learning with the matrix itself."""
     found, n = in_a_process("fit_exact", sizes["exact"], threads=threads), sizes["exact"]
-    print(f"  {n} rows, 8 inputs: {found['seconds']:.0f} s, {found['decompositions']} decompositions")
+    print(f"  {n} rows, 8 inputs: {found['seconds']:.0f} s, {found['processor_seconds']:.0f} s of processors")
+    print(f"  looks at all rows: {found['matrices']} at the matrix, {found['bounds']} at a bound")
     report.add("exact: seconds", found["seconds"], 360.0, " s")
+    processors = found["processor_seconds"]
+    report.rows.append(harness.entry("exact", "seconds of processors", processors, unit="s"))
+    report.add("exact: looks at all rows", found["matrices"] + found["bounds"], MOST_EVALUATIONS)
     report.add("exact: peak memory", found["peak"] / (8 * n**2), 3.5, " n^2 doubles")
     return found
 
@@ -319,12 +349,17 @@ def make_eight(n, seed=0):
 
 
 def fit_exact(n):
-    """Return time, matrices factorised and the memory that a fit adds to its data."""
+    """Return time, looks at all rows, the log evidence and the memory that a fit adds to its data."""
     X, y = make_eight(n)
-    before, start = peak_bytes(), time.perf_counter()
+    before, looks, clock = peak_bytes(), _count_looks(n), _Clock()
     model = SpectralGPRegressor(ard_kernel(8), method="exact").fit(X, y)
-    seconds = time.perf_counter() - start
-    return {"seconds": seconds, "peak": peak_bytes() - before, "decompositions": model.n_decompositions_}
+    return {
+        **clock.read(),
+        "peak": peak_bytes() - before,
+        "matrices": looks.count("matrix"),
+        "bounds": looks.count("bound"),
+        "log_evidence": float(model.log_marginal_likelihood_value_),
+    }
 
 
 # ---- dask ----
@@ -347,17 +382,81 @@ def ask_dask(sizes, data, threads, report):
 def fit_dask(n, size, rank, threads):
     """Return time, looks and memory of a stream over blocks that threads make."""
     import dask
-    import dask.array as da
 
-    parts = [dask.delayed(make_eight, pure=False)(size, seed) for seed in range(n // size)]
-    X = da.concatenate([da.from_delayed(part[0], (size, 8), float) for part in parts])
-    y = da.concatenate([da.from_delayed(part[1], (size,), float) for part in parts])
-    looks, start = _count_looks(n), time.perf_counter()
+    X, y = _in_blocks(n, size, make_eight)
+    looks, clock = _count_looks(n), _Clock()
     with dask.config.set(scheduler="threads", num_workers=threads):
         model = StreamingSpectralRegressor(ard_kernel(8), landmarks=rank).fit(X, y)
     noise = float(np.sqrt(model.noise_variance_))
-    seconds = time.perf_counter() - start
-    return {"seconds": seconds, "evaluations": len(looks), "peak": peak_bytes(), "noise": noise}
+    return {**clock.read(), "evaluations": len(looks), "peak": peak_bytes(), "noise": noise}
+
+
+def _in_blocks(n, size, make):
+    """Return dask arrays of inputs and targets whose blocks are made(size, seed) when they are asked for."""
+    import dask
+    import dask.array as da
+
+    parts = [dask.delayed(make, pure=False)(size, seed) for seed in range(n // size)]
+    X = da.concatenate([da.from_delayed(part[0], (size, 8), float) for part in parts])
+    return X, da.concatenate([da.from_delayed(part[1], (size,), float) for part in parts])
+
+
+# ---- workers ----
+
+# Block that kills its worker, and in which of the passes over all rows.
+_DEADLY_BLOCK, _DEADLY_PASS = 2, 8
+
+
+def ask_workers(sizes, data, threads, report):
+    """What is learned on two workers, and where one of them is killed midway."""
+    n, size, rank = sizes["dask"]
+    fits = {k: in_a_process("fit_workers", n, size, rank, k, threads=1) for k in (False, True)}
+    if None in fits.values():
+        return None
+    apart = float(np.abs(np.subtract(fits[True]["theta"], fits[False]["theta"])).max())
+    for killed, fit in fits.items():
+        name = "workers, one killed" if killed else "workers"
+        report.add(f"{name}: seconds", fit["seconds"], 600.0, " s")
+        report.add(f"{name}: resident memory", fit["peak"] / 1e9, 1.5, " GB")
+    report.rows.append(harness.entry("workers, one killed", "processes", fits[True]["started"], 3, unit=""))
+    report.add("workers, one killed: difference of log lengths", apart, 1e-6)
+    return {"undisturbed": fits[False], "killed": fits[True]}
+
+
+def fit_workers(n, size, rank, killed):
+    """Return time, lengths and memory of a stream on two worker processes, of which one may be killed."""
+    import distributed
+
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        distributed.LocalCluster(**settings) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        X, y = _in_blocks(n, size, _Deadly(folder) if killed else make_eight)
+        clock, born = _Clock(), set(client.run(os.getpid).values())
+        model = StreamingSpectralRegressor(ard_kernel(8), landmarks=rank).fit(X, y)
+        alive, peaks = set(client.run(os.getpid).values()), client.run(peak_bytes)
+        return {
+            "seconds": clock.read()["seconds"],
+            "theta": model.kernel_.theta.tolist(),
+            "peak": max(peaks.values()),
+            "started": len(born | alive),
+        }
+
+
+class _Deadly:
+    """`make_eight`, but one block kills the process that makes it in one of the passes, once."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __call__(self, size, seed):
+        if seed == _DEADLY_BLOCK and len(os.listdir(self.folder)) <= _DEADLY_PASS:
+            Path(tempfile.mkstemp(dir=self.folder)[1]).touch()
+            if len(os.listdir(self.folder)) == _DEADLY_PASS:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return make_eight(size, seed)
 
 
 QUESTIONS = {
@@ -366,6 +465,7 @@ QUESTIONS = {
     "wide": ask_wide,
     "exact": ask_exact,
     "dask": ask_dask,
+    "workers": ask_workers,
 }
 
 if __name__ == "__main__":

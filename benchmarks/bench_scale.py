@@ -324,8 +324,9 @@ def draw(report):
     """Return the figure: every number relative to its goal."""
     from matplotlib.figure import Figure
 
-    names = [f"{row['row']}: {row['what']}" for row in report.rows[::-1]]
-    shares = [max(row["value"], 0.0) / row["goal"] for row in report.rows[::-1]]
+    rows = [row for row in report.rows[::-1] if row["goal"] is not None]
+    names = [f"{row['row']}: {row['what']}" for row in rows]
+    shares = [max(row["value"], 0.0) / row["goal"] for row in rows]
     figure = Figure(figsize=(7.5, 0.5 * len(names) + 1.2), layout="constrained")
     axes = figure.subplots()
     axes.barh(names, shares, color=["#0072B2" if share <= 1 else "#D55E00" for share in shares])

@@ -40,15 +40,22 @@ def _text(record):
 
 
 def _missing(name):
-    return f"Not measured yet; ``python -m benchmarks.bench_{name}`` does."
+    return f"``{name}`` is not measured yet; ``python -m benchmarks`` does."
 
 
 def _machine(environment):
     versions = ", ".join(f"{name} {number}" for name, number in environment["versions"].items() if number)
     return [
         f"Measured {environment['when'][:10]} on {environment['cores']} cores ({environment['processor']}), "
-        f"{environment['threads']} threads, Python {environment['python']}, {versions}."
+        f"{environment['threads']} threads, Python {environment['python']}, {versions}.{_busy(environment)}"
     ]
+
+
+def _busy(environment):
+    """Return a sentence where more processes wanted to run before the benchmark than there are cores."""
+    load = environment.get("load_average") or 0.0
+    is_busy = load > environment["cores"]
+    return f" Other work was running (load average {load:.0f}): seconds are upper bounds." if is_busy else ""
 
 
 def _table(rows):

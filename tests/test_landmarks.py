@@ -1,5 +1,8 @@
 """Learning with fixed landmarks: the lower bound of the evidence, its slope, and what a fit makes of them."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import reference
@@ -20,6 +23,9 @@ from skspectral.decomposition.data import Data
 from skspectral.decomposition.plan import Plan
 from skspectral.inference.variances import VarianceBounds
 from skspectral.kernels.gram import KernelGram
+from skspectral.learning import levels
+from skspectral.learning.exploration import Explorer
+from skspectral.learning.landmark_descent import end_of_bound, starts_on_landmarks
 from skspectral.learning.landmarks import LandmarkObjective
 from skspectral.learning.moving import moved
 from skspectral.learning.objectives import Evaluation
@@ -201,6 +207,124 @@ def test_data_without_noise_move_the_kernel_from_its_start(rank):
     assert (model.kernel_.length_scale > 0.6).all()
     assert model.noise_variance_ < 1e-4
     assert model.score(X, y) > 0.999
+
+
+@pytest.mark.filterwarnings("ignore:.*targets hardly depend on such an input")
+@pytest.mark.parametrize("rank", [20, 40])
+def test_few_landmarks_learn_from_lengths_that_are_far_too_short(rank):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(250, 10))
+    y = np.tanh(X[:, :4].sum(axis=1)) + 0.3 * rng.normal(size=250)
+    kernel = RBF(np.full(10, 0.3), (0.01, 1e4))
+    scores = [
+        SpectralGPRegressor(kernel, **route).fit(X[:200], y[:200]).score(X[200:], y[200:])
+        for route in ({"method": "low_rank", "rank": rank}, {"method": "exact"})
+    ]
+    assert scores[0] > scores[1] - 0.1
+    assert scores[1] > 0.6
+
+
+def test_a_start_is_tried_with_longer_lengths_that_have_a_better_bound():
+    X, y = smooth(9, n=120, p=2)
+    kernel = ConstantKernel(2.0) * RBF([0.05, 0.05], (0.01, 1.0)) + RationalQuadratic(0.02, 3.0, (0.02, 0.5))
+    task = make_task(kernel, X, y[:, None], rank=10)
+    objective, theta = LandmarkObjective(task), kernel.theta
+    first, longer = starts_on_landmarks(objective, theta, kernel.bounds)
+    assert first is theta
+    names = ["k1__k1__constant_value", *["k1__k2__length_scale"] * 2, "k2__alpha", "k2__length_scale"]
+    ways = [np.array(["length" in name for name in names]) * np.log(3.0) * k for k in range(1, 5)]
+    tried = [np.clip(theta + way, *kernel.bounds.T) for way in ways]
+    best = min(tried, key=lambda start: objective(start).value)
+    assert np.array_equal(longer, best)
+    assert objective(best).value < objective(theta).value
+
+
+@pytest.mark.parametrize("kernel", [RBF(2.0, (0.1, 2.0)), DotProduct(1.0), RBF(1.0, (1e-3, 1e6))])
+def test_a_start_without_better_longer_lengths_stands_alone(kernel):
+    X, y = smooth(0, n=120, p=2)
+    objective = LandmarkObjective(make_task(kernel, X, y[:, None], rank=60))
+    assert starts_on_landmarks(objective, kernel.theta, kernel.bounds) == [kernel.theta]
+
+
+def test_a_bound_on_all_rows_descends_from_the_start_with_few_landmarks():
+    X, y = smooth(4, n=300, p=2)
+    task = make_task(ARD, X, y[:, None], rank=7)
+    bounds = np.log([[0.1, 10.0], [0.1, 10.0]])
+    end, n_calls = end_of_bound(task, ARD.theta, bounds)
+    assert end.evaluation.rank == 30
+    assert end.value < LandmarkObjective(make_task(ARD, X, y[:, None], rank=30))(ARD.theta).value - 10.0
+    assert np.abs(end.evaluation.gradient).max() < 3.0
+    assert 3 <= n_calls <= 15
+
+
+class ValleySpy:
+    """Stands for the descent of a bound on all rows, and keeps the starts of every level."""
+
+    def __init__(self, monkeypatch, theta, noise_ratio):
+        self.end, self.n_calls, self.starts, compare = theta, 0, {}, Explorer.compare
+        self.variances = np.array([noise_ratio]), np.array([1.0])
+
+        def spied(explorer, given, tolerance):
+            self.starts[len(explorer.objective.task)] = [x for x, _ in given]
+            return compare(explorer, given, tolerance)
+
+        monkeypatch.setattr(Explorer, "compare", spied)
+        monkeypatch.setattr(levels, "end_of_bound", self)
+
+    def __call__(self, task, theta, bounds):
+        assert (len(task), len(bounds)) == (700, len(theta))
+        assert np.array_equal(theta, task.kernel.theta)
+        evaluation = Evaluation(0.0, theta, self.variances)
+        return SimpleNamespace(x=self.end, evaluation=evaluation), self.n_calls
+
+
+def test_very_many_rows_show_their_valley_to_half_of_them(monkeypatch):
+    (X, y), model = smooth(0, n=700, p=2), SpectralGPRegressor(ARD, method="exact")
+    spy = ValleySpy(monkeypatch, np.array([2.0, -2.0]), 0.04)
+    monkeypatch.setattr(levels, "_VERY_MANY", 700)
+    before = clone(model).fit(X, y)
+    assert len(spy.starts[350]) == 1
+    monkeypatch.setattr(levels, "_VERY_MANY", 699)
+    after = clone(model).fit(X, y)
+    assert spy.starts[350][1] == pytest.approx([2.0, -2.0, np.log(0.04)])
+    assert [len(spy.starts[n]) for n in (350, 700)] == [2, 1]
+    assert after.log_marginal_likelihood_value_ == pytest.approx(
+        before.log_marginal_likelihood_value_, abs=0.1
+    )
+    spy.n_calls = 11
+    assert clone(model).fit(X, y).n_decompositions_ == after.n_decompositions_ + 11
+    *spy.end, x = spy.starts[350][0]  # where fewer rows lead anyway
+    spy.variances = np.array([np.exp(x + 0.4)]), np.array([1.0])
+    clone(model).fit(X, y)
+    assert len(spy.starts[350]) == 1
+
+
+@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
+@pytest.mark.parametrize(
+    ("kernel", "m", "method"),
+    [(ARD + WhiteKernel(0.1, "fixed") * ARD, None, "exact"), (ARD, 2, "exact"), (ARD, None, "low_rank")],
+)
+def test_no_valley_is_looked_for_where_there_is_no_bound_or_no_matrix(kernel, m, method, monkeypatch):
+    X, y = smooth(0, n=700, p=2, m=m)
+    monkeypatch.setattr(levels, "_VERY_MANY", 699)
+    monkeypatch.setattr(levels, "end_of_bound", None)
+    assert SpectralGPRegressor(kernel, method=method).fit(X, y).score(X, y) > 0.8
+
+
+@pytest.mark.parametrize(("gain", "goes_on"), [(0.008, False), (0.012, True)])
+def test_very_many_rows_are_decomposed_again_only_where_that_is_worth_a_step(gain, goes_on, monkeypatch):
+    X, y = smooth(0, n=400, p=2)
+    ends, globally = [], levels._globally
+
+    def spied(objective, best):
+        ends.append(replace(globally(objective, best), value=best.value - gain))
+        return ends[-1]
+
+    monkeypatch.setattr(levels, "_globally", spied)
+    monkeypatch.setattr(levels, "_VERY_MANY", 399)
+    monkeypatch.setattr(levels, "SMALLEST_N", 400)
+    SpectralGPRegressor(ARD, method="exact").fit(X, y)
+    assert (len(ends) > 1) == goes_on
 
 
 @pytest.mark.filterwarnings("ignore:.*targets hardly depend on such an input")

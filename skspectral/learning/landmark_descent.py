@@ -1,9 +1,22 @@
 """The descent of a lower bound on the rows of a level: with landmarks that stay, then with moving ones."""
 
+from dataclasses import replace
+
+import numpy as np
+
+from ..decomposition.plan import Plan
+from ..kernels.parts import parameter_names
 from .descent import minimize_in_box
+from .landmarks import LandmarkObjective
 from .moving import moved
 
-__all__ = ["COARSE_TOLERANCE_OF_BOUNDS", "TOLERANCE_OF_BOUNDS", "descend_on_landmarks"]
+__all__ = [
+    "COARSE_TOLERANCE_OF_BOUNDS",
+    "TOLERANCE_OF_BOUNDS",
+    "descend_on_landmarks",
+    "end_of_bound",
+    "starts_on_landmarks",
+]
 
 # Decrease of -2 log density, for each parameter, that is not worth another step on very many rows or on the
 # way to them. It falls by about 1 for each parameter within its own uncertainty: a step that brings a
@@ -15,6 +28,35 @@ _MAX_STEPS_OF_MOVED = 3
 # Looks while landmarks move on fewer rows than all, and looks at all rows that a descent plans: line
 # searches may take a few more, up to about 30.
 _MAX_COARSE_MOVES, _MAX_LOOKS = 20, 27
+# Factors by which a start is tried with all of its lengths longer.
+_LONGER = (3.0, 9.0, 27.0, 81.0)
+# Rows for each landmark of a bound that looks for valleys: an evaluation costs a twentieth of one of K.
+_ROWS_PER_LANDMARK = 10
+
+
+def starts_on_landmarks(objective, theta, bounds):
+    """Return theta, and after it theta with longer lengths if these have a better bound.
+
+    Landmarks see nothing of rows that are several lengths away from all of them. Few landmarks and lengths
+    that are far too short explain nothing, and the bound has no slope there that would tell.
+    """
+    is_length = np.array(["length_scale" in name for name in parameter_names(objective.task.kernel)])
+    longer = [np.clip(theta + np.log(factor) * is_length, *objective.box(bounds)) for factor in _LONGER]
+    starts = [theta, *(start for start in longer if not np.array_equal(start, theta))]
+    best = min(starts, key=lambda start: objective(start).value) if len(starts) > 1 else theta
+    return [theta] if best is theta else [theta, best]
+
+
+def end_of_bound(task, theta, bounds):
+    """Return the `Descent` of a lower bound on all rows of a task from theta, and how often it was evaluated.
+
+    For tasks whose matrix is the dear part: all of their rows may have a valley that half of them do not see,
+    or see as the worse one. A factor of a tenth of their number sees it for little.
+    """
+    plan = Plan("low_rank", max(1, len(task) // _ROWS_PER_LANDMARK), keeps_rows=True)
+    objective = LandmarkObjective(replace(task, plan=plan))
+    settings = {"tolerance": len(theta) * COARSE_TOLERANCE_OF_BOUNDS, "max_steps": _MAX_STEPS}
+    return minimize_in_box(objective, theta, *objective.box(bounds), **settings), objective.n_calls
 
 
 def descend_on_landmarks(objective, start, bounds, curvature, is_last, report=None):

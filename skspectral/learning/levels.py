@@ -14,11 +14,17 @@ from sklearn.utils import check_random_state
 from ..decomposition.decompose import Decomposition
 from ..decomposition.plan import SMALLEST_N, Route
 from ..inference.solution import Solution
-from ..kernels.parts import parameter_names
+from ..kernels.parts import has_white_noise, parameter_names
 from ..support.exceptions import IndefiniteKernelError
 from ..support.threads import available_threads, threads_for
-from .exploration import Explorer
-from .landmark_descent import COARSE_TOLERANCE_OF_BOUNDS, TOLERANCE_OF_BOUNDS, descend_on_landmarks
+from .exploration import Explorer, is_elsewhere
+from .landmark_descent import (
+    COARSE_TOLERANCE_OF_BOUNDS,
+    TOLERANCE_OF_BOUNDS,
+    descend_on_landmarks,
+    end_of_bound,
+    starts_on_landmarks,
+)
 from .landmarks import LandmarkObjective
 from .patterns import objective_of
 from .valleys import COARSE_TOLERANCE, beside, explored, with_user_path
@@ -142,6 +148,8 @@ def learn(task, theta, bounds, *, report=None):
         if level is not None:  # these rows have something to learn from
             with threads_for(len(rows)):
                 objective = _objective(level, task, found)
+                if halvings == 1:
+                    found = _with_valley_of_all_rows(found, objective, task, theta, bounds)
                 # a noise ratio among the variables does not hop: it is searched globally in the end
                 box, tell = objective.box(bounds), at_level(report, objective)
                 explorer = Explorer(objective, *box, tell, n_hopping=len(theta))
@@ -166,15 +174,32 @@ def _objective(level, task, found):
     return objective_of(level, task.is_single, noise_ratio)
 
 
+def _with_valley_of_all_rows(found, objective, task, theta, bounds):
+    """Return what a level found and, for very many rows, where a lower bound on all of them leads.
+
+    That is a start of the last level but one, which decides between them by what the matrix itself says.
+    """
+    is_of_matrix = found is not None and found.best.evaluation.rank is None
+    if not (is_of_matrix and len(task) > _VERY_MANY and task.is_single) or has_white_noise(task.kernel):
+        return found
+    end, n_calls = end_of_bound(task, theta, bounds)
+    objective.n_calls += n_calls
+    x = objective.with_ratio(end.x, _Found([end], len(task)).noise_ratio)
+    return (
+        replace(found, ends=[*found.ends, replace(found.best, x=x)]) if is_elsewhere(x, found.best) else found
+    )
+
+
 def _found_on_landmarks(explorer, coarser, theta, is_last):
     """Return what a level of a lower bound finds: by exploring, or from the best end of a coarser level."""
     objective, p = explorer.objective, len(theta)
+    bounds = np.stack([explorer.lower, explorer.upper], axis=1)
     if coarser is None:
-        best, growth = explorer.explore([theta], p * COARSE_TOLERANCE_OF_BOUNDS, _MAX_CALLS)[0], 1.0
+        starts = starts_on_landmarks(objective, theta, bounds)
+        best, growth = explorer.explore(starts, p * COARSE_TOLERANCE_OF_BOUNDS, _MAX_CALLS)[0], 1.0
     else:
         best, growth = coarser.best, len(objective.task) / coarser.n_rows
     start, curvature = _without_ratio(best.x, best.curvature * growth, p)
-    bounds = np.stack([explorer.lower, explorer.upper], axis=1)
     settings = {"is_last": is_last, "report": explorer.report}
     end = descend_on_landmarks(objective, start, bounds, curvature, **settings)
     return _Found([end], len(objective.task), objective.landmarks if objective.has_moved else None)
@@ -235,7 +260,7 @@ def _settled(explorer, found, theta):
         best = explorer.go_on(best, tolerance=tolerance, way_from=beside(best.x, theta))
     for _ in range(_MAX_ROUNDS):
         end = _globally(objective, best)
-        if end.value >= best.value - best.evaluation.off_by:
+        if end.value >= best.value - max(best.evaluation.off_by, tolerance):
             return best, _where_it_matters(objective, end, theta)
         again = objective.at(end.theta, end.solution)
         best = explorer.descend(again, curvature=best.curvature, tolerance=tolerance)
