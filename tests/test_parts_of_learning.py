@@ -505,6 +505,14 @@ def test_variables_that_creep_a_long_way_for_little_are_taken_to_their_bounds():
     assert walk.idle == 0
 
 
+def test_a_shorter_way_is_enough_where_steps_bring_next_to_nothing():
+    for decrease, end in ((0.9e-3, [0.0, 5.0]), (1.1e-3, [5.0, 5.0])):
+        walk = walk_in_box(at_rest(), [5, 5], [0, 0], [9, 9])
+        walk.decrease, walk._drift = decrease, np.array([-1.1, 0.9])
+        walk._try_bounds()
+        np.testing.assert_array_equal(walk.x, end)
+
+
 def test_bounds_that_are_worse_or_infinite_are_not_gone_to():
     looks, chosen = [], np.array([True, False])
 

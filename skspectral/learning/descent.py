@@ -30,6 +30,8 @@ _FLATTEST = 1e-12
 _WELL_ABOVE = 1e-8
 # Way of a variable in one direction, in log units, that suggests its bound, where a step brings this little.
 _LONG_WAY, _LITTLE = 3.0, 0.05
+# The same where a step brings next to nothing.
+_SHORTER_WAY, _NEXT_TO_NOTHING = 1.0, 1e-3
 # Slope, for each log unit, of a variable that a function hardly depends on, and what it may then cost to go
 # to its bound.
 _FLAT, _NOTHING = 0.01, 1e-6
@@ -265,7 +267,8 @@ class _Walk:
         """
         if self.decrease > _LITTLE:
             return
-        creeping = (np.abs(self._drift) > _LONG_WAY) & self._is_inside
+        far = _LONG_WAY if self.decrease > _NEXT_TO_NOTHING else _SHORTER_WAY
+        creeping = (np.abs(self._drift) > far) & self._is_inside
         if self._go_to_bounds(creeping, self._drift):
             self.idle = 0
         self._drift[creeping] = 0.0
