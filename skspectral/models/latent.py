@@ -173,8 +173,17 @@ class LatentProcess(BaseEstimator):
             self.max_iter,
             integrated,
             unit,
+            given=self._given,
         )
         return task, columns
+
+    @property
+    def _given(self):
+        """The kernel where a constant of it is the signal variance, else None."""
+        if self.kernel is None or self._is_precomputed:
+            return None
+        parts = split_kernel(self.kernel)
+        return None if parts.signal_start is None or parts.noise_start is not None else clone(self.kernel)
 
     def _learned(self, task):
         """Return the learned posterior, and how often the evidence was evaluated."""
