@@ -21,7 +21,7 @@ __all__ = ["LatentLearned", "learn_latent"]
 _TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE, _ROUGH_TOLERANCE = 1e-7, 3e-4, 1e-2, 0.1
 _ENOUGH, _DISTURBING = 2e-3, 1e-3
 # Rows that are many, and fewest rows of a level of half of all.
-_MANY, _FEWEST_OF_HALF = 500, 400
+_MANY, _FEWEST_OF_HALF = 800, 400
 # Fewest rows of a level: of classes these, so many for each variable, and so many for each class; of other
 # likelihoods, whose own parameters are learned too. Each level has this fraction of the next one's rows.
 _COARSEST_OF_CLASSES, _EACH_VARIABLE, _EACH_CLASS, _COARSEST, _FRACTION = 40, 15, 10, 150, 0.25

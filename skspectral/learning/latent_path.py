@@ -20,7 +20,7 @@ __all__ = ["LatentPath", "follow_latent_path", "is_path_followed"]
 # Rows up to which the path is followed.
 _MAX_ROWS = 800
 # Difference of -2 log evidence up to which a path may be in a known valley, and of one step that is nothing.
-_SAME_LEVEL, _LITTLE = 0.1, 1e-2
+_SAME_LEVEL, _LITTLE = 0.1, 1e-3
 # -2 log evidence, less that of a latent function that is constant, below which an end explains something.
 _MORE_THAN_NOTHING = 2.0
 
