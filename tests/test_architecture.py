@@ -132,6 +132,7 @@ FLOORS = {
         "levels",
         "latent_task",
         "latent_objective",
+        "latent_path",
         "noise_task",
         "latent",
         "design",

@@ -1,8 +1,8 @@
 """Where scikit-learn's optimizer would end on all rows, from the user's own values, for two classes.
 
-Levels of few rows may lead past a valley that all rows see from the user's start. The descent that scikit-learn
-would make, L-BFGS-B on the log evidence by all parameters of the kernel as it was given, is followed on all
-rows, as long as it does not come into a valley that is known, or fall behind.
+Levels of few rows may lead past a valley that all rows see from the user's start. The descent that
+scikit-learn would make, L-BFGS-B on the log evidence by all parameters of the kernel as it was given, is
+followed on all rows, as long as it does not come into a valley that is known.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,6 @@ from scipy.optimize import minimize
 
 from ..kernels.parts import split_kernel
 from .descent import NEIGHBOURHOOD
-from .latent_objective import LatentObjective
 
 __all__ = ["LatentPath", "follow_latent_path", "is_path_followed"]
 
@@ -45,7 +44,7 @@ class LatentPath:
 
 
 def is_path_followed(task):
-    """Return whether a task is one that scikit-learn has too: few rows of two classes, by Laplace's evidence."""
+    """Return whether scikit-learn has the task too, two classes by Laplace's evidence, and rows are few."""
     return task.n_classes == 2 and task.is_laplace and not task.is_precomputed and len(task) <= _MAX_ROWS
 
 

@@ -18,7 +18,7 @@ from ..inference.approximate import laplace
 from ..inference.variances import VarianceBounds
 from ..kernels.columns import resolve_columns
 from ..kernels.gram import make_gram
-from ..kernels.parts import default_kernel, parameter_names, split_kernel
+from ..kernels.parts import default_kernel, has_sum, parameter_names, split_kernel
 from ..learning.descent import lbfgs
 from ..learning.latent import learn_latent
 from ..learning.latent_objective import approximate_evidence
@@ -179,8 +179,8 @@ class LatentProcess(BaseEstimator):
 
     @property
     def _given(self):
-        """The kernel where a constant of it is the signal variance, else None."""
-        if self.kernel is None or self._is_precomputed:
+        """The kernel where its constants are not the variables themselves, as in a sum, else None."""
+        if self.kernel is None or self._is_precomputed or not has_sum(self.kernel):
             return None
         parts = split_kernel(self.kernel)
         return None if parts.signal_start is None or parts.noise_start is not None else clone(self.kernel)
