@@ -107,6 +107,7 @@ FLOORS = {
         "observations",
         "modes",
         "approximate",
+        "nearest",
         "weighted_mean",
         "changing_noise",
         "sparse_noise",
