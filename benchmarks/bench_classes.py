@@ -7,9 +7,15 @@ asserted before anything is timed. A fit of 10,000 rows of a smooth problem stan
 Quality: test log loss and accuracy with defaults, ours with an intercept and all classes jointly, theirs with
 the learned ConstantKernel * RBF from the same start; means over ten splits, of digits over three.
 
-Run `python -m benchmarks.bench_classes` (about half an hour, scikit-learn's), or with `--fast`.
+Run `python -m benchmarks.bench_classes` (a quarter of an hour, nearly all of it scikit-learn's), or with
+`--fast`. `--only speed` and `--only losses` measure one part, and keep the other as it was measured last.
+scikit-learn's log losses are kept in benchmarks/results/classes_peer.json and taken from there: a run that
+was stopped goes on, and ours can be repeated alone.
 """
 
+import argparse
+import json
+import sys
 import warnings
 from functools import partial
 
@@ -26,6 +32,7 @@ from skspectral import KernelBoundWarning, SpectralGPClassifier
 
 from . import harness
 
+PARTS = "speed", "losses"
 GOALS = {"ARD": 40.0, "isotropic": 20.0}
 # Geometric mean of the log losses beside scikit-learn's.
 LOSS_GOAL = 0.9
@@ -39,20 +46,47 @@ BLUE, ORANGE = "#0072B2", "#D55E00"
 
 def main(argv=None):
     """Check, time, print, save."""
-    options = harness.parse_arguments(__doc__, argv)
-    n, large, splits = (150, 1200, 1) if options.fast else (1000, 10_000, 10)
+    extra = argparse.ArgumentParser(add_help=False)
+    extra.add_argument("--only", default="")
+    given, rest = extra.parse_known_args(sys.argv[1:] if argv is None else argv)
+    options = harness.parse_arguments(__doc__, rest)
     warnings.simplefilter("ignore", KernelBoundWarning)
     warnings.simplefilter("ignore", ConvergenceWarning)
+    record = kept_record(options.fast)
     with harness.pinned(options.threads):
-        record = {"environment": harness.environment(options.threads), "fast": options.fast, "n": n}
-        rows = speed_rows(n, options.repeats or 1)
-        seconds = seconds_of_many_rows(large)
-        losses = {name: measure_losses(name, splits_of(name, splits)) for name in data_sets(options.fast)}
-    rows.append(harness.entry(f"n = {large}", "time of a fit", seconds, LARGE_GOAL, at_least=False, unit="s"))
-    record["rows"] = rows + loss_rows(losses)
-    record["quality"] = {name: values.mean(axis=0).tolist() for name, values in losses.items()}
+        if given.only in "speed":
+            record["environment"] = harness.environment(options.threads)
+            record["parts"]["speed"] = speed_part(options)
+        if given.only in "losses":
+            record.setdefault("environment", harness.environment(options.threads))
+            losses = all_losses(options.fast)
+            record["parts"]["losses"] = loss_rows(losses)
+            record["quality"] = {name: values.mean(axis=0).tolist() for name, values in losses.items()}
+    record["rows"] = [row for part in PARTS for row in record["parts"].get(part, [])]
     harness.print_entries(f"Classes{' (smoke run)' if options.fast else ''}", record["rows"])
-    harness.save("classes", record, draw(losses))
+    harness.save("classes", record, draw(record["quality"]))
+
+
+def kept_record(fast):
+    """Return what the last run wrote, whose parts stay as they are if they are not measured again."""
+    path = harness.RESULTS / f"classes{'_fast' if fast else ''}.json"
+    if path.exists():
+        return json.loads(path.read_text(encoding="utf-8"))
+    return {"fast": fast, "parts": {}, "quality": {}}
+
+
+def speed_part(options):
+    """Return the rows of all that is timed."""
+    n, large = (150, 1200) if options.fast else (1000, 10_000)
+    rows, seconds = speed_rows(n, options.repeats or 1), seconds_of_many_rows(large)
+    many = harness.entry(f"n = {large}", "time of a fit", seconds, LARGE_GOAL, at_least=False, unit="s")
+    return [*rows, many]
+
+
+def all_losses(fast):
+    """Return log losses and accuracies of all data sets, see `measure_losses`."""
+    kept, splits = harness.Kept("classes_peer", fast), 1 if fast else 10
+    return {name: measure_losses(name, splits_of(name, splits), kept) for name in data_sets(fast)}
 
 
 def two_classes(n):
@@ -122,20 +156,30 @@ def load(name):
     return StandardScaler().fit_transform(X), y
 
 
-def measure_losses(name, splits):
+def measure_losses(name, splits, kept):
     """Return log loss and accuracy of both on each split, (splits, 2, 2)."""
+    losses = np.array([losses_of_split(name, split, kept) for split in range(splits)])
+    (ours, _), (theirs, _) = losses.mean(axis=0)
+    print(f"{name}: log loss {ours:.4f}, scikit-learn's {theirs:.4f}", flush=True)
+    return losses
+
+
+def losses_of_split(name, split, kept):
+    """Return log loss and accuracy of ours and of theirs, (2, 2)."""
     X, y = load(name)
     size = 800 if name == "digits" else 0.6
-    return np.array([losses_of_split(X, y, size, split) for split in range(splits)])
+    parts = train_test_split(X, y, train_size=size, random_state=split, stratify=y)
+    start = float(np.sqrt(parts[0].var(axis=0).sum()))
+    theirs = kept.of(
+        f"{name} {split}", lambda: tested(GaussianProcessClassifier(ConstantKernel(1.0) * RBF(start)), *parts)
+    )
+    return [tested(SpectralGPClassifier(), *parts), theirs]
 
 
-def losses_of_split(X, y, size, split):
-    """Return log loss and accuracy of ours and of theirs, (2, 2)."""
-    X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=size, random_state=split, stratify=y)
-    start = float(np.sqrt(X_train.var(axis=0).sum()))
-    models = SpectralGPClassifier(), GaussianProcessClassifier(ConstantKernel(1.0) * RBF(start))
-    fitted = [model.fit(X_train, y_train) for model in models]
-    return [[log_loss(y_test, m.predict_proba(X_test)), m.score(X_test, y_test)] for m in fitted]
+def tested(model, X_train, X_test, y_train, y_test):
+    """Return log loss and accuracy of a model on test rows."""
+    model.fit(X_train, y_train)
+    return [float(log_loss(y_test, model.predict_proba(X_test))), float(model.score(X_test, y_test))]
 
 
 def loss_rows(losses):
@@ -159,16 +203,16 @@ def mean_ratio(losses):
     return float(np.exp(np.mean([np.log(ours / theirs) for ours, theirs in means])))
 
 
-def draw(losses):
+def draw(quality):
     """Return the figure: log losses of all data sets side by side."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes, places = figure.subplots(), np.arange(len(losses))
+    axes, places = figure.subplots(), np.arange(len(quality))
     for k, (name, colour) in enumerate((("skspectral", BLUE), ("scikit-learn", ORANGE))):
-        values = [of_set[:, k, 0].mean() for of_set in losses.values()]
+        values = [of_set[k][0] for of_set in quality.values()]
         axes.bar(places + 0.4 * (k - 0.5), values, 0.4, color=colour, label=name)
-    axes.set_xticks(places, losses)
+    axes.set_xticks(places, quality)
     axes.set(ylabel="test log loss", title="Class probabilities")
     axes.legend(frameon=False)
     return figure

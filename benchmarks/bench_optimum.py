@@ -20,7 +20,6 @@ or with `--fast` for a smoke run.
 
 import argparse
 import gzip
-import json
 import sys
 import time
 import warnings
@@ -55,7 +54,7 @@ def main(argv=None):
     extra.add_argument("--only", default="")
     given, rest = extra.parse_known_args(sys.argv[1:] if argv is None else argv)
     options = harness.parse_arguments(__doc__, rest)
-    kept = Kept(harness.RESULTS / f"optimum_peer{'_fast' if options.fast else ''}.json")
+    kept = harness.Kept("optimum_peer", options.fast)
     with harness.pinned(options.threads):
         record = {"environment": harness.environment(options.threads), "fast": options.fast}
         problems = [p for p in all_problems(given.data, options.fast) if given.only in p[0]]
@@ -64,25 +63,9 @@ def main(argv=None):
     harness.save("optimum", record, draw(record["fits"]))
 
 
-class Kept:
-    """The peer's log likelihoods by problem, in a file."""
-
-    def __init__(self, path):
-        self.path = path
-        self.values = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
-    def of(self, name, fit):
-        """Return what is kept of a problem, or what a fit gives."""
-        if name not in self.values:
-            self.values[name] = float(fit().log_marginal_likelihood_value_)
-            self.path.parent.mkdir(exist_ok=True)
-            self.path.write_text(json.dumps(self.values, indent=1) + "\n", encoding="utf-8")
-        return self.values[name]
-
-
 def compared(kept, name, kind, X, y, kernel):
     """Return the difference of log likelihoods, and our seconds."""
-    theirs = kept.of(name, lambda: peers.fit_gpr(X, y, kernel))
+    theirs = kept.of(name, lambda: float(peers.fit_gpr(X, y, kernel).log_marginal_likelihood_value_))
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 __all__ = [
     "RESULTS",
+    "Kept",
     "Timing",
     "entry",
     "environment",
@@ -228,6 +229,22 @@ def print_entries(title, entries):
             [each["row"], each["what"], f"{each['value']:.3g} {each['unit']}".rstrip(), spread, goal, met]
         )
     print_table(title, ["row", "what", "value", "quartiles", "goal", "verdict"], rows)
+
+
+class Kept:
+    """What a peer gave, by name, in a file: a long run can be ended in parts, and ours repeated alone."""
+
+    def __init__(self, name, fast):
+        self.path = RESULTS / f"{name}{'_fast' if fast else ''}.json"
+        self.values = json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
+
+    def of(self, name, make):
+        """Return the value that is kept, or the one that `make` gives, which is kept then."""
+        if name not in self.values:
+            self.values[name] = make()
+            self.path.parent.mkdir(exist_ok=True)
+            self.path.write_text(json.dumps(self.values, indent=1) + "\n", encoding="utf-8")
+        return self.values[name]
 
 
 def save(name, record, figure):

@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from skspectral import KernelSearchCV, SpectralGPClassifier
+from skspectral import GeneralizedGPRegressor, KernelSearchCV, SpectralGPClassifier
 from skspectral.learning.latent_objective import LatentObjective, approximate_evidence
 
 ignore_bounds = pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
@@ -320,6 +320,19 @@ def test_bad_targets_are_refused(y, message):
     X = np.random.default_rng(0).normal(size=(20, 2))
     with pytest.raises(ValueError, match=message):
         SpectralGPClassifier().fit(X, y)
+
+
+@pytest.mark.parametrize("model", [SpectralGPClassifier(), GeneralizedGPRegressor("bernoulli")])
+def test_a_negative_weight_is_told_what_weights_mean_here(model):
+    X, y = np.arange(6.0)[:, None], np.array([0, 1, 0, 1, 0, 1])
+    with pytest.raises(ValueError, match=r"got -2 at row 3\. A weight is a power of the likelihood"):
+        model.fit(X, y, sample_weight=[1.0, 1.0, 1.0, -2.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize(("label", "told"), [(True, "True"), (2.5, "2.5"), ("a", "'a'")])
+def test_a_single_class_is_named_as_it_was_written(label, told):
+    with pytest.raises(ValueError, match=rf"one class only, {told}\."):
+        SpectralGPClassifier()._encoded(np.array([label] * 3), None)
 
 
 def test_other_bad_input_is_refused():

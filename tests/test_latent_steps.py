@@ -307,8 +307,9 @@ def test_variances_of_predictions_are_prepared_when_they_are_needed():
     X, y = classes(60)
     model = SpectralGPClassifier(2.0 * RBF(1.0), optimizer=None).fit(X, y)
     spread = model._latent.spread
-    assert "_spread" not in vars(spread)
-    model.predict(X)
+    assert "_normal" not in vars(spread)
+    model.decision_function(X)
+    assert "_normal" not in vars(spread)
     before = model.predict_proba(X)
-    assert "_spread" in vars(spread)
+    assert "_normal" in vars(spread)
     assert np.array_equal(before, model.predict_proba(X))

@@ -203,7 +203,7 @@ class Approximation:
 
 
 class WithLargestCurvature:
-    """Latent variances of new inputs around the same mode, with the largest curvature there is, for classes.
+    """Means and variances of new inputs around the mode, with the largest curvature there is, for classes.
 
     Its matrix is factorised when it is first needed. Methods are those of `Approximation`.
 
@@ -220,6 +220,10 @@ class WithLargestCurvature:
     def _spread(self):
         of = self.approximation
         return of.with_curvature(of.observations.bounded_curved(of.prior))
+
+    def mean(self, cross):
+        """Return latent means (n_new, m) of new inputs."""
+        return self.approximation.mean(cross)
 
     def variance(self, cross, diagonal):
         """Return latent variances (n_new,) of new inputs."""

@@ -24,6 +24,7 @@ __all__ = [
     "KernelParts",
     "additive_terms",
     "default_kernel",
+    "has_sum",
     "has_white_noise",
     "parameter_names",
     "parameters_at_bounds",
@@ -198,8 +199,16 @@ def default_kernel(X, weight):
 
 def has_white_noise(kernel):
     """Return whether white noise is anywhere inside a kernel."""
-    parts = [kernel, *kernel.get_params(deep=True).values()]
-    return any(isinstance(part, WhiteKernel) for part in parts)
+    return _has(kernel, WhiteKernel)
+
+
+def has_sum(kernel):
+    """Return whether a sum is anywhere inside a kernel."""
+    return _has(kernel, Sum)
+
+
+def _has(kernel, kind):
+    return any(isinstance(part, kind) for part in [kernel, *kernel.get_params(deep=True).values()])
 
 
 def parameters_at_bounds(kernel):

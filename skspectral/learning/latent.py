@@ -8,8 +8,9 @@ from sklearn.utils import check_random_state
 
 from ..kernels.gram import make_gram
 from ..support.threads import threads_for
-from .exploration import Explorer
+from .exploration import Explorer, worth_keeping
 from .latent_objective import LatentObjective
+from .latent_path import follow_latent_path, is_path_followed
 from .latent_task import LatentFit
 
 __all__ = ["LatentLearned", "learn_latent"]
@@ -20,7 +21,7 @@ __all__ = ["LatentLearned", "learn_latent"]
 _TOLERANCE, _TOLERANCE_OF_MANY, _COARSE_TOLERANCE, _ROUGH_TOLERANCE = 1e-7, 3e-4, 1e-2, 0.1
 _ENOUGH, _DISTURBING = 2e-3, 1e-3
 # Rows that are many, and fewest rows of a level of half of all.
-_MANY, _FEWEST_OF_HALF = 500, 400
+_MANY, _FEWEST_OF_HALF = 800, 400
 # Fewest rows of a level: of classes these, so many for each variable, and so many for each class; of other
 # likelihoods, whose own parameters are learned too. Each level has this fraction of the next one's rows.
 _COARSEST_OF_CLASSES, _EACH_VARIABLE, _EACH_CLASS, _COARSEST, _FRACTION = 40, 15, 10, 150, 0.25
@@ -29,6 +30,9 @@ _COARSEST_OF_CLASSES, _EACH_VARIABLE, _EACH_CLASS, _COARSEST, _FRACTION = 40, 15
 # few rows do not.
 _OUT_OF_SIGHT, _IN_SIGHT, _IN_SIGHT_OF_FEW = np.log([20.0, 20.0, 3.0])
 _FEW, _FLATTEST = 150, 1e-3
+# -2 log evidence of the end of the user's path, above that of another end, with which a descent may still
+# overtake it, and how much below it is another end.
+_NOT_YET_BETTER, _BETTER = 0.1, 0.01
 
 
 @dataclass(frozen=True)
@@ -99,8 +103,27 @@ def _descend(task, start, report):
                 continue
         is_rough = len(rows) >= (len(task) // 4 if _has_half(task) else _FEWEST_OF_HALF)
         tolerance = _ROUGH_TOLERANCE if is_rough else _COARSE_TOLERANCE
-        found = _found(level, rows, found, start, tolerance, report)
-    return _settled(task, found, report)
+        found = _found(level, rows, found, start, tolerance, report, level is task)
+    return _settled(task, found if found.n_before == 0 else _with_path(task, found, start, report), report)
+
+
+def _with_path(task, found, start, report):
+    """Return what is found on all rows, with the end of the user's own path if that is a better one."""
+    if not _is_followed(task, start):
+        return found
+    objective, best = LatentObjective(task), found.ends[0]
+    explorer = Explorer(objective, *task.bounds.T, _at_level(report, len(task)))
+    with threads_for(len(task)):
+        path = follow_latent_path(objective, best)
+        if not path.is_known and path.value < best.value + _NOT_YET_BETTER:
+            end = explorer.descend(path.x, tolerance=_COARSE_TOLERANCE)
+            if end.value < best.value - _BETTER:
+                return _Found(found.rows, worth_keeping([*found.ends, end]), explorer, found.n_evaluations)
+    return replace(found, n_before=found.n_before + objective.n_calls)
+
+
+def _is_followed(task, start):
+    return is_path_followed(task) and np.array_equal(start, task.start)
 
 
 @dataclass(frozen=True)
@@ -153,14 +176,14 @@ class _Found:
         return replace(self, ends=[seen, *others], vain=point, is_seen=seen is not best)
 
 
-def _found(level, rows, coarser, start, tolerance, report):
+def _found(level, rows, coarser, start, tolerance, report, is_all=False):
     """Return what a level finds: by exploring, or from the ends of a coarser level."""
     begin = None if coarser is None else level.start_from_fewer(coarser.fit, coarser.rows, rows, coarser.vain)
     objective, report = LatentObjective(level, begin), _at_level(report, len(rows))
     explorer = Explorer(objective, *level.bounds.T, report)
     with threads_for(len(rows)):
         if coarser is None:
-            return _Found(rows, explorer.explore([start], _COARSE_TOLERANCE), explorer, 0)
+            return _Found(rows, _explored(explorer, start, is_all), explorer, 0)
         growth = len(rows) / len(coarser.rows)
         places = [_in_sight(end.x, start, _sight(coarser), level) for end in coarser.ends]
         starts = [
@@ -169,6 +192,14 @@ def _found(level, rows, coarser, start, tolerance, report):
         ]
         ends = explorer.compare(starts, tolerance)
     return _Found(rows, ends, explorer, coarser.n_evaluations, coarser.vain, coarser.is_seen)
+
+
+def _explored(explorer, start, is_all):
+    """Return the ends that exploring finds, by the user's own path first where these are all rows."""
+    if not (is_all and _is_followed(explorer.objective.task, start)):
+        return explorer.explore([start], _COARSE_TOLERANCE)
+    path = follow_latent_path(explorer.objective)
+    return explorer.hop([explorer.descend(path.x, tolerance=_COARSE_TOLERANCE)], _COARSE_TOLERANCE)
 
 
 def _settled(task, found, report):

@@ -125,6 +125,8 @@ class LatentTask:
         Of latent values and targets, in units of the user, in which the prior of the signal variance is.
     is_rough : bool
         Whether modes and matrices need only be as exact as steps of learning need them.
+    given : Kernel or None
+        The kernel as it was given, where the signal variance is one of its parameters.
     """
 
     data: Data
@@ -141,6 +143,7 @@ class LatentTask:
     integrated: bool = True
     unit: float = 1.0
     is_rough: bool = False
+    given: object = None
 
     def __len__(self):
         return len(self.data)
@@ -154,6 +157,11 @@ class LatentTask:
     def is_precomputed(self):
         """Whether the kernel is a given matrix, without parameters."""
         return isinstance(self.kernel, str)
+
+    @property
+    def is_laplace(self):
+        """Whether the evidence is Laplace's."""
+        return self.approximate is laplace
 
     @property
     def learns_signal(self):
@@ -215,6 +223,13 @@ class LatentTask:
         """Return the targets under a likelihood."""
         return observe(likelihood, self.data.Y[:, 0], self.data.weight, self.n_classes)
 
+    @property
+    def value_of_nothing(self):
+        """-2 log density of the targets at starting values, where latent functions are constant."""
+        observations = self.observations(self.likelihood)
+        constants = observations.starting_constants() * self.has_constant
+        return -2.0 * observations.log_density(np.tile(constants, (len(self), 1)))
+
     def fit(self, point, start=None, square=None):
         """Return the `LatentFit` at a point, from the mode of another fit.
 
@@ -254,7 +269,7 @@ class LatentTask:
         need all digits.
         """
         is_plain = self.likelihood.is_log_concave and not self.likelihood.is_joint
-        return self.is_rough and is_plain and self.approximate is laplace and len(self) >= _MANY
+        return self.is_rough and is_plain and self.is_laplace and len(self) >= _MANY
 
     def largest_trace(self, point, start):
         """Return up to which trace of the kernel single precision is enough for a point near another fit."""

@@ -41,15 +41,17 @@ class ConstantTerms:
     """
 
     def __init__(self, prior, curved, H):
-        n = len(prior)
+        self.H, n = H, len(prior)
+        if not H.size:  # as often as not, and at every step towards a mode
+            self.RJ = self.U = np.empty((0, n, len(H)))
+            self.L = np.empty((0, 0))
+            return
         J = [np.broadcast_to(h, (n, len(h))) for h in H.T]
-        empty = np.empty((0, n, len(H)))
-        self.H = H
-        self.RJ = np.stack([curved.times(j) for j in J]) if J else empty
-        self.U = np.stack([j - prior.times(rj) for j, rj in zip(J, self.RJ, strict=True)]) if J else empty
+        self.RJ = np.stack([curved.times(j) for j in J])
+        self.U = np.stack([j - prior.times(rj) for j, rj in zip(J, self.RJ, strict=True)])
         T = self.RJ.sum(axis=1) @ H
         # a little more than 0 where no row has any curvature left
-        self.L = lower_cholesky(0.5 * (T + T.T) + _SMALLEST * np.eye(len(T))) if len(T) else T
+        self.L = lower_cholesky(0.5 * (T + T.T) + _SMALLEST * np.eye(len(T)))
 
     @property
     def log_det(self):

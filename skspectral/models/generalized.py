@@ -18,7 +18,7 @@ from ..support.atomic import all_or_nothing
 from ..support.exceptions import IndefiniteKernelError
 from ..support.intervals import check_coverage
 from ..support.types import FloatArray, Method, Objects, RandomState
-from ..support.validation import check_weights, with_checked_parameters
+from ..support.validation import WEIGHTS_ARE_POWERS, check_weights, with_checked_parameters
 from .latent import LatentFitted, LatentProcess
 
 __all__ = ["GeneralizedGPRegressor"]
@@ -164,7 +164,7 @@ class GeneralizedGPRegressor(RegressorMixin, LatentProcess):
             The fitted estimator.
         """
         X, y = validate_data(self, X, y, y_numeric=True, **self._input_rules)
-        return self._fitted_to(X, y, check_weights(sample_weight, X))
+        return self._fitted_to(X, y, check_weights(sample_weight, X, WEIGHTS_ARE_POWERS))
 
     def _fitted_to(self, X, y, weight):
         likelihood = self._checked_likelihood()
@@ -172,10 +172,10 @@ class GeneralizedGPRegressor(RegressorMixin, LatentProcess):
         task, columns = self._task(X, y, weight, likelihood, unit=unit)
         fit, n_evaluations = self._learned(task)
         fit, n_modes = _higher_mode(task, fit)
-        learned, spread = fit.point.likelihood, fit.approximation
+        learned = fit.point.likelihood
         if learned.is_skewed:
-            fit = replace(fit, approximation=spread.at_mean(self.max_iter))
-        fitted = LatentFitted(task, fit, spread, columns)
+            fit = replace(fit, approximation=fit.approximation.at_mean(self.max_iter))
+        fitted = LatentFitted(task, fit, fit.approximation, columns)
         return self._adopt(
             {
                 **self._latent_attributes(fitted, n_evaluations),

@@ -18,7 +18,7 @@ from ..inference.approximate import laplace
 from ..inference.variances import VarianceBounds
 from ..kernels.columns import resolve_columns
 from ..kernels.gram import make_gram
-from ..kernels.parts import default_kernel, parameter_names, split_kernel
+from ..kernels.parts import default_kernel, has_sum, parameter_names, split_kernel
 from ..learning.descent import lbfgs
 from ..learning.latent import learn_latent
 from ..learning.latent_objective import approximate_evidence
@@ -51,7 +51,7 @@ class LatentFitted:
     fit : LatentFit
         The approximate posterior, whose mode gives latent means.
     spread : Approximation
-        The approximate posterior that latent variances are taken from.
+        The approximate posterior that latent means and variances of averages are taken from.
     columns : ndarray of int or None
         For a given kernel matrix, which of its columns belong to rows of positive weight.
     """
@@ -66,10 +66,16 @@ class LatentFitted:
         """The learned kernel as a matrix."""
         return make_gram(self.task.kernel_at(self.fit.point.theta))
 
+    def mode(self, X):
+        """Return latent means (n_new, m) of the mode, a block of rows at a time."""
+        return self._means(self.fit.approximation, X)
+
     def mean(self, X):
-        """Return latent means (n_new, m), a block of rows at a time."""
-        blocks = (self.fit.approximation.mean(self._cross(X[rows])) for rows in self._blocks(X))
-        return np.concatenate(list(blocks))
+        """Return latent means (n_new, m) of what is averaged over."""
+        return self._means(self.spread, X)
+
+    def _means(self, posterior, X):
+        return np.concatenate([posterior.mean(self._cross(X[rows])) for rows in self._blocks(X)])
 
     def mean_and_variance(self, X, diagonal):
         """Return latent means (n_new, m) and variances (n_new,), given k(x, x) without signal variance."""
@@ -77,7 +83,7 @@ class LatentFitted:
         for rows in self._blocks(X):
             cross = self._cross(X[rows])
             variance = self.spread.variance(cross, diagonal[rows])
-            parts.append((self.fit.approximation.mean(cross), variance))
+            parts.append((self.spread.mean(cross), variance))
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
     def joint(self, X):
@@ -173,8 +179,17 @@ class LatentProcess(BaseEstimator):
             self.max_iter,
             integrated,
             unit,
+            given=self._given,
         )
         return task, columns
+
+    @property
+    def _given(self):
+        """The kernel where its constants are not the variables themselves, as in a sum, else None."""
+        if self.kernel is None or self._is_precomputed or not has_sum(self.kernel):
+            return None
+        parts = split_kernel(self.kernel)
+        return None if parts.signal_start is None or parts.noise_start is not None else clone(self.kernel)
 
     def _learned(self, task):
         """Return the learned posterior, and how often the evidence was evaluated."""

@@ -8,7 +8,20 @@ from sklearn.utils.validation import _check_sample_weight
 
 from .types import AnyFunction
 
-__all__ = ["check_alphas", "check_weights", "with_checked_parameters", "with_holes", "without_holes"]
+__all__ = [
+    "WEIGHTS_ARE_POWERS",
+    "check_alphas",
+    "check_weights",
+    "with_checked_parameters",
+    "with_holes",
+    "without_holes",
+]
+
+# What a weight is: of normal noise, and of any other likelihood.
+WEIGHTS_ARE_PRECISIONS = (
+    "A weight is a relative precision: weight 2 means half the noise variance, 0 leaves a row out."
+)
+WEIGHTS_ARE_POWERS = "A weight is a power of the likelihood: weight 2 counts a row twice, 0 leaves it out."
 
 
 def with_checked_parameters(fit: AnyFunction) -> AnyFunction:
@@ -17,15 +30,17 @@ def with_checked_parameters(fit: AnyFunction) -> AnyFunction:
     return checked
 
 
-def check_weights(sample_weight, X):
-    """Return sample weights as a float array, or None; refuse negative and all-zero ones."""
+def check_weights(sample_weight, X, meaning=WEIGHTS_ARE_PRECISIONS):
+    """Return sample weights as a float array, or None; refuse negative and all-zero ones.
+
+    `meaning` says what a weight is, to whoever passed a negative one.
+    """
     if sample_weight is None:
         return None
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if weight.min() < 0:
         raise ValueError(
-            f"sample_weight must not be negative, got {weight.min():.6g} at row {weight.argmin()}. "
-            "A weight is a relative precision: weight 2 means half the noise variance, 0 leaves a row out."
+            f"sample_weight must not be negative, got {weight.min():.6g} at row {weight.argmin()}. {meaning}"
         )
     if not weight.any():
         raise ValueError("sample_weight is 0 for every row; at least one row needs a positive weight.")
