@@ -195,7 +195,7 @@ class _Walk:
             self._direction,
             (self.lower, self.upper),
             _FEW_HALVINGS if may_be_hidden else _MAX_HALVINGS,
-            getattr(here, "face", None) if self._n_edges < _MAX_EDGES else _ANY,
+            here.face if self._may_cross_edges else _ANY,
         )
         self.n_steps += 1
         if beyond is not None:
@@ -209,6 +209,10 @@ class _Walk:
         self._take(x_new, there, tolerance)
         self._try_bounds()
         return True
+
+    @property
+    def _may_cross_edges(self):
+        return hasattr(self.objective, "on_face") and self._n_edges < _MAX_EDGES
 
     def _along_edge(self, face, tolerance):
         """Go to where the smooth function of another face ends, if that is better.
