@@ -31,7 +31,8 @@ def test_a_start_near_the_best_end_is_not_looked_at_again():
         def descend(self, start, **settings):
             return SimpleNamespace(x=start, value=1.0)
 
-        def look(self, start, to_beat, curvature=None):
+        def look(self, start, to_beat, curvature=None, home=None):
+            assert home == 0.0  # where the best end is
             looks.append(start[0])
             return SimpleNamespace(x=start, value=0.0)
 

@@ -189,7 +189,8 @@ class ResolventObjective:
         limits = bounds.of_signal if self._is_noise_free else bounds
         self._limits = None if limits.is_free else limits.box(self._factors.scale)
         self._is_face = False
-        self._mean_variance = float(task.kernel.diag(task.data.X).mean()) or 1.0
+        weight = 1.0 if task.data.weight is None else task.data.weight
+        self._mean_variance = float(np.mean(weight * task.kernel.diag(task.data.X))) or 1.0
 
     def starts(self, theta):
         """Return (theta, x) with x tuned globally at theta, and with the user's x where there is one."""
