@@ -16,9 +16,9 @@ from ..linalg.stack import spectra_of_stack
 __all__ = ["Scan", "scan"]
 
 # Rows of a scan.
-_ROWS = 64
+_ROWS = 48
 # Values of theta on each side of the start, and the steps between them and between log noise ratios.
-_REACH, _STEP, _RATIO_STEP = 4, float(np.log(3.0)), 1.0
+_REACH, _STEP, _RATIO_STEP = 3, float(np.log(4.0)), 1.0
 # Minima that are worth a descent, and the -2 log evidence, less that of noise alone, of all but the lowest.
 _MOST, _MORE_THAN_NOISE = 3, 0.1
 
