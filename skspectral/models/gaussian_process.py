@@ -88,10 +88,10 @@ class SpectralGPRegressor(
         other is cloned and fitted to X. The uncertainty of all coefficients is part of the predictions.
     optimizer : {"default", "fmin_l_bfgs_b"}, callable or None, default="default"
         How the kernel's free parameters are learned. "default" descends along the analytic gradient of
-        the profiled criterion, from few rows to all of them, and looks for better optima on the way: on the
-        fewest rows it multiplies one parameter at a time by 10 and by 0.1 and descends again, as long as that
-        gains anything, and up to 1000 rows it follows the path of scikit-learn's optimizer too. All of it is
-        deterministic. "fmin_l_bfgs_b" is a single descent by scipy's L-BFGS-B on all rows, as in
+        the profiled criterion, from few rows to all of them, and looks for better optima on the way: a single
+        parameter is scanned on few rows; of several, one at a time is multiplied by 5 and by 0.2 on the
+        fewest rows, with another descent from there as long as that gains anything, and up to 1000 rows the
+        path of scikit-learn's optimizer is followed too. All of it is deterministic. "fmin_l_bfgs_b" is a single descent by scipy's L-BFGS-B on all rows, as in
         scikit-learn. A callable has scikit-learn's signature,
         ``optimizer(obj_func, initial_theta, bounds) -> (theta, value)``. None keeps the parameters; the
         variances are tuned all the same.
