@@ -1,8 +1,8 @@
 """In which valleys the descents of a level end: by exploring, and by the user's own path.
 
-A single parameter is scanned (`scan`), several hop (`exploration`). The path that scikit-learn's optimizer would
-take from the user's start is followed where rows are few (`user_path`), so that learning never ends in a worse
-valley than that; where a scan has found more than noise, a look from that start is enough.
+A single parameter is scanned (`scan`), several hop (`exploration`). The path that scikit-learn's optimizer
+would take from the user's start is followed where rows are few (`user_path`), so that learning never ends in
+a worse valley than that; where a scan has found more than noise, a look from that start is enough.
 """
 
 import numpy as np

@@ -91,7 +91,8 @@ class SpectralGPRegressor(
         the profiled criterion, from few rows to all of them, and looks for better optima on the way: a single
         parameter is scanned on few rows; of several, one at a time is multiplied by 5 and by 0.2 on the
         fewest rows, with another descent from there as long as that gains anything, and up to 1000 rows the
-        path of scikit-learn's optimizer is followed too. All of it is deterministic. "fmin_l_bfgs_b" is a single descent by scipy's L-BFGS-B on all rows, as in
+        path of scikit-learn's optimizer is followed too. All of it is deterministic.
+        "fmin_l_bfgs_b" is a single descent by scipy's L-BFGS-B on all rows, as in
         scikit-learn. A callable has scikit-learn's signature,
         ``optimizer(obj_func, initial_theta, bounds) -> (theta, value)``. None keeps the parameters; the
         variances are tuned all the same.
