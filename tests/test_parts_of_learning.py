@@ -261,10 +261,9 @@ def test_steps_are_cut_by_no_more_than_ten_and_no_less_than_two(wall, places):
 
 
 class Bent:
-    """A slope that is nearly flat beyond an edge, and a steep bowl on this side of it.
+    """Two smooth pieces that meet at 0 with the same slope: x / 100 above, 50 x^2 + x / 100 below.
 
-    (max(0, x - e) / 100 + 1/2 (min(0, x - e) + 1/100)^2 ...) written as two smooth pieces that meet at x = 0:
-    flat(x) = x / 100 above, steep(x) = 50 x^2 + x / 100 below, with the minimum of steep at -1e-4.
+    The minimum of the lower one is at -1e-4, just behind the edge.
     """
 
     def __init__(self, face=None):

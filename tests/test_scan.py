@@ -86,12 +86,11 @@ def test_priors_of_theta_count():
     assert first[0] != pytest.approx(away)
 
 
-def test_rows_without_variation_and_kernels_beyond_all_numbers_propose_nothing():
+def test_rows_without_variation_and_kernels_beyond_all_numbers_propose_nothing(monkeypatch):
     X, y = waves(100)
-    task = task_of(X, y)
-    y[task.drawn(48)] = 2.0
-    found = scan(task_of(X, y, intercept=True), np.zeros(1), WIDE, RATIOS)
-    assert found.n_spectra in (0, 7)  # the draw depends on the targets, too
+    y[:48] = 2.0
+    monkeypatch.setattr(Task, "drawn", lambda task, n_rows: np.arange(n_rows))
+    assert scan(task_of(X, y, intercept=True), np.zeros(1), WIDE, RATIOS) == scan_module.Scan([], 0)
     flat = scan(task_of(X[:9], np.zeros(9) + 1e-3 * (np.arange(9) == 0)), np.zeros(1), WIDE, RATIOS)
     assert all(np.isfinite(point).all() for point in flat.points)
     with np.errstate(over="ignore"):
