@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
-from skspectral import SpectralGPRegressor
+from skspectral import IndefiniteKernelError, SpectralGPRegressor
 from skspectral.criteria import CRITERIA
 from skspectral.decomposition.data import Data
 from skspectral.learning import scan as scan_module
@@ -12,6 +12,19 @@ from skspectral.learning.scan import scan
 from skspectral.learning.task import Task
 from skspectral.linalg.rows import Rows
 from skspectral.linalg.stack import spectra_of_stack
+from skspectral.support.exceptions import NonFiniteKernelError
+
+
+class TooClose(RBF):
+    """Three times a kernel beside a diagonal of 1, which is none."""
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        if not eval_gradient:
+            K = 3.0 * super().__call__(X, Y)
+            return K if Y is not None else K - 2.0 * np.eye(len(X))
+        K, slopes = super().__call__(X, eval_gradient=True)
+        return 3.0 * K - 2.0 * np.eye(len(X)), 3.0 * slopes
+
 
 WIDE, RATIOS = (-20.0, 20.0), (-8.0, 4.0)
 
@@ -107,8 +120,9 @@ def test_spectra_of_a_stack_are_those_of_projected_matrices(intercept, weighted)
     X, weight = rng.normal(size=(8, 2)), rng.uniform(0.2, 3.0, 8) if weighted else None
     rows = Rows.make(8, np.ones((8, 1)) if intercept else None, weight)
     z = rows.standardise(rng.normal(size=(8, 1)))[0][:, 0]
-    stack = np.array([RBF(length)(X) for length in (0.5, 2.0)])
+    stack = np.array([RBF(0.5)(X), RBF(2.0)(X), X @ X.T])
     s, energy = spectra_of_stack(stack.copy(), rows, z)
+    assert (s >= 0).all()  # some are rounding, of either sign
     root = np.ones(8) if weight is None else np.sqrt(weight)
     q = root / np.linalg.norm(root)
     P = np.eye(8) - np.outer(q, q) if intercept else np.eye(8)
@@ -140,6 +154,15 @@ def test_a_noise_at_its_bound_is_reached_in_few_steps():
     kernel = ConstantKernel(1.0) * Matern(1.0, nu=0.5) + WhiteKernel(1.0)
     gp = SpectralGPRegressor(kernel, fit_intercept=False).fit(X, y)
     assert gp.tuning_[0].status == "bound"
-    assert gp.n_decompositions_ < 80  # 130 and more without going along the edge
+    assert gp.n_decompositions_ < 80  # 129 without going along the edge
     _, slope = gp.log_marginal_likelihood(gp.kernel_.theta, eval_gradient=True)
     assert abs(slope[0]) < 1e-3
+
+
+@pytest.mark.parametrize("n", [40, 400])
+def test_kernels_that_are_none_anywhere_are_refused_by_name(n):
+    X, y = waves(n)
+    with pytest.raises(NonFiniteKernelError, match="NaN or infinite"), np.errstate(invalid="ignore"):
+        SpectralGPRegressor(RBF(-1.0)).fit(X, y)
+    with pytest.raises(IndefiniteKernelError):
+        SpectralGPRegressor(TooClose(1.0)).fit(X, y)

@@ -28,10 +28,9 @@ def explored(explorer, theta, is_last):
     The valleys of a single parameter are few, and a scan sees them.
     """
     objective = explorer.objective
-    if len(theta) == 1 and objective.task.is_single:
-        starts = _scanned(explorer, theta, is_last)
-        ends = explorer.compare([(start, None) for start in starts], COARSE_TOLERANCE)
-    else:
+    is_scanned = len(theta) == 1 and objective.task.is_single
+    ends = _ends_of_scan(explorer, theta, is_last) if is_scanned else []
+    if not ends:
         ends = explorer.explore(objective.starts(theta), COARSE_TOLERANCE)
     if not (is_last and is_followed(objective.task)) or _is_scanned(theta, ends[0]):
         return ends
@@ -40,15 +39,19 @@ def explored(explorer, theta, is_last):
     return explorer.hop(found, COARSE_TOLERANCE) if is_better else found
 
 
-def _scanned(explorer, theta, is_last):
-    """Return the points that a scan proposes, and on all rows the user's start."""
+def _ends_of_scan(explorer, theta, is_last):
+    """Return where the points that a scan proposes lead, and on all rows the user's start.
+
+    None of them where the rows of the scan, or the kernel, have nothing to show.
+    """
     objective = explorer.objective
     found = scan(objective.task, theta, (explorer.lower[0], explorer.upper[0]), objective.sloped)
     objective.n_calls += found.n_spectra
-    if found.points and not is_last:
-        return found.points
-    beside_theta = found.points[0] if found.points else np.append(theta, objective.sloped.mean())
-    return [*found.points, _user_start(objective, beside_theta, theta)]
+    if not found.points:
+        return []
+    users = [_user_start(objective, found.points[0], theta)] if is_last else []
+    ends = explorer.compare([(start, None) for start in [*found.points, *users]], COARSE_TOLERANCE)
+    return ends if np.isfinite(ends[0].value) else []
 
 
 def _is_scanned(theta, best):
