@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import null_space
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 from skspectral import IndefiniteKernelError, SpectralGPRegressor
@@ -65,12 +66,76 @@ def test_a_scan_proposes_the_minima_of_the_dense_profile():
     assert np.array(found.points) == pytest.approx(np.array(expected))
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_profiles_are_those_of_dense_matrices_and_of_the_prior(intercept, weighted):
+    """n log(z'V^-1 z / n) + log|V|, V = K + g I outside of the mean, less that of noise alone."""
+    X, y = waves(12)
+    weight = np.random.default_rng(3).uniform(0.2, 3.0, 12) if weighted else None
+    task = task_of(X, y, weight=weight, intercept=intercept, prior=lambda theta: (5.0 + theta[0], theta))
+    thetas, x = np.array([-1.0, 0.5]), np.array([-3.0, 0.0, 2.0])
+    kept, found = scan_module._profiles(task, thetas, x)
+    assert kept.tolist() == thetas.tolist()
+    root = np.ones(12) if weight is None else np.sqrt(weight)
+    A = null_space(root[None]) if intercept else np.eye(12)
+    z = A.T @ (root * y)
+    z, n = z / np.sqrt((z**2).mean()), len(z)
+    for theta, of_theta in zip(thetas, found, strict=True):
+        K = A.T @ (np.outer(root, root) * RBF(np.exp(theta))(X)) @ A
+        V = [np.eye(n) + K / g for g in np.exp(x)]
+        f = [n * np.log(z @ np.linalg.solve(each, z) / n) + np.linalg.slogdet(each)[1] for each in V]
+        assert of_theta == pytest.approx(np.array(f) + 5.0 + theta)
+
+
+def test_values_at_which_a_kernel_is_no_number_are_left_out():
+    X, y = waves(12)
+    thetas, x = np.array([0.0, 800.0, 1.0]), np.array([-1.0, 1.0])
+    task = task_of(X, y, DotProduct(1.0))
+    kept, found = scan_module._profiles(task, thetas, x)
+    assert kept.tolist() == [0.0, 1.0]
+    assert found == pytest.approx(scan_module._profiles(task, kept, x)[1])
+
+
+@pytest.mark.parametrize(
+    ("high", "step", "n_ratios"), [(4.0, 1.0, 13), (4.2, 1.0, 14), (3.2, 1.0, 13), (4.2, 0.5, 26)]
+)
+def test_noise_ratios_are_no_farther_apart_than_a_step(monkeypatch, high, step, n_ratios):
+    monkeypatch.setattr(scan_module, "_RATIO_STEP", step)
+    asked = []
+
+    def profiles(task, thetas, x):
+        asked.extend([thetas, x])
+        return thetas, np.zeros((len(thetas), len(x)))
+
+    monkeypatch.setattr(scan_module, "_profiles", profiles)
+    scan(task_of(*waves(12)), np.array([0.5]), (-2.0, 20.0), (-8.0, high))
+    thetas, x = asked
+    assert x == pytest.approx(np.linspace(-8.0, high, n_ratios))
+    # factors of four on both sides, up to the bounds
+    assert thetas == pytest.approx([-2.0, *0.5 + np.log([0.25, 1.0, 4.0, 16.0, 64.0])])
+
+
+def test_many_rows_are_scanned_by_few_of_them(monkeypatch):
+    drawn = Task.drawn
+    asked = []
+    monkeypatch.setattr(Task, "drawn", lambda task, n: asked.append(n) or drawn(task, n))
+    for n in (47, 48, 49, 200):
+        scan(task_of(*waves(n)), np.zeros(1), WIDE, RATIOS)
+    assert asked == [48, 48]
+
+
 def test_only_minima_that_explain_something_follow_the_first():
     values = np.array([0.0, 1.0, -5.0, -4.0, -6.0, 0.0, -0.09, 0.0, -3.0])
     assert scan_module._places(values) == [4, 2, 8]
     assert scan_module._places(np.array([0.0, 1.0, 0.0])) == [0]
     assert scan_module._places(np.array([1.0, 0.5, 2.0, -0.05])) == [3]
     assert scan_module._places(np.array([-0.2, 0.5, -0.3, 0.5, -0.05])) == [2, 0]
+    assert scan_module._places(np.array([-5.0, 0.0, -4.0, 0.0, -3.0, 0.0, -2.0])) == [
+        0,
+        2,
+        4,
+    ]  # at most three
+    assert scan_module._places(np.array([0.0, -5.0, -5.0, 0.0])) == [1, 2]  # both ends of a plateau
 
 
 def test_the_order_of_many_rows_does_not_matter():
