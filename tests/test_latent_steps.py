@@ -1,6 +1,7 @@
 """Steps of learning with other likelihoods: single precision, one triangle, what is not done twice."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -249,6 +250,33 @@ def test_curvature_is_seen_from_differences_of_gradients():
         end = with_seen_curvature(Lazy(), Descent(x, Lazy()(x), np.eye(2)), *BOX)
         assert close(end.curvature, Lazy.H, 1e-10)
         assert np.array_equal(end.x, x)
+
+
+def test_differences_are_taken_inside_of_the_box():
+    asked = []
+
+    def asking(x):
+        asked.append(x.tolist())
+        return SimpleNamespace(gradient=np.zeros(2))
+
+    for x in ([1.94, -2.0], [1.96, 2.0]):
+        with_seen_curvature(asking, Descent(np.array(x), asking(np.array(x)), np.eye(2)), *BOX)
+    assert np.allclose(asked[1:3], [[1.99, -2.0], [1.94, -1.95]])
+    assert np.allclose(asked[4:], [[1.91, 2.0], [1.96, 1.95]])
+
+
+@pytest.mark.parametrize(("share", "is_believed"), [(0.9e-4, False), (1.1e-4, True)])
+def test_curvature_that_is_far_flatter_in_one_direction_is_not_believed(share, is_believed):
+    """Of the symmetric part, and beside the largest, not the middle one or 1."""
+    A = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    H = (A * np.array([50.0 * share, 5.0, 50.0])) @ A.T
+    twist = np.array([[0.0, 9.0, -7.0], [-9.0, 0.0, 5.0], [7.0, -5.0, 0.0]])
+    descent = Descent(np.zeros(3), SimpleNamespace(gradient=np.zeros(3)), np.eye(3))
+    box = np.full(3, -2.0), np.full(3, 2.0)
+    seen = with_seen_curvature(lambda x: SimpleNamespace(gradient=(H + twist) @ x), descent, *box)
+    assert (seen is not descent) == is_believed
+    if is_believed:
+        assert close(seen.curvature, H, 1e-10)
 
 
 def test_curvature_that_is_not_positive_is_not_believed():

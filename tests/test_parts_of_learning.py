@@ -23,6 +23,7 @@ from skspectral.learning.descent import (
     _initial_curvature,
     _line_search,
     _newton_direction,
+    _solved,
     _updated,
     _Walk,
     minimize_in_box,
@@ -187,12 +188,14 @@ def test_changes_that_show_no_curvature_are_mixed_with_what_was_known(agreement)
 
 
 def test_the_first_change_gives_the_curvature_its_scale():
-    step, change = np.array([0.5, 0.0]), np.array([2.0, 1.0])
+    step, change = np.array([0.5, 0.0]), np.array([4.0, 1.0])
     new = _bfgs(77.0 * np.eye(2), step, change, fresh=True)
-    scale = 5.0 / 1.0  # change'change / step'change
+    scale = 17.0 / 2.0  # change'change / step'change
     B = scale * np.eye(2)
-    expected = B - np.outer(B @ step, B @ step) / (step @ B @ step) + np.outer(change, change) / 1.0
+    expected = B - np.outer(B @ step, B @ step) / (step @ B @ step) + np.outer(change, change) / 2.0
     assert close(new, expected, 1e-12)
+    huge = 1e200 * np.array([4.0, 0.0])  # whose square is no number
+    assert close(_updated(1e-8 * np.eye(2), step, huge, True), 8e200 * np.eye(2))
 
 
 def test_first_steps_are_half_a_unit_long():
@@ -215,6 +218,27 @@ def test_directions_are_newtons_in_the_free_variables_and_no_longer_than_allowed
     assert close(_newton_direction(B, gradient, free, longest), 0.5 * whole, 1e-12)
     flat = _newton_direction(np.diag([1.0, -1e-16, 1.0]), 1e-14 * np.ones(3), np.ones(3, dtype=bool), 10.0)
     assert flat == pytest.approx([-1e-14, -1e-2, -1e-14])  # no flatter than 1e-12 of the largest
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-12, 1e12, 1e26])
+@pytest.mark.parametrize("flat", [1e-13, 0.0, -1e-16, -1.0])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_curvatures_are_no_flatter_than_a_share_of_the_largest(size, flat, place):
+    """Where rounding has left a Cholesky decomposition, and where it has not."""
+    b = np.insert([3.0, 0.5], place, 3.0 * flat)
+    gradient = 0.1 * size * np.array([0.7, -0.2, 0.4])
+    expected = gradient / size / np.maximum(b, 3e-12)
+    assert close(_solved(size * np.diag(b), gradient), expected, 1e-9)
+    A = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    turned = size * (A * b) @ A.T
+    assert close(_solved((turned + turned.T) / 2.0, A @ gradient), A @ expected, 0.2 if flat > 0 else 1e-3)
+
+
+def test_curvatures_are_no_flatter_than_a_share_of_the_slope():
+    gradient = np.array([2.0, -3e3, 0.0])
+    assert _solved(np.zeros((3, 3)), gradient) == pytest.approx(gradient / 3e-9)
+    assert _solved(np.diag([5.0, 5.0, 0.0]), gradient) == pytest.approx(gradient / 5.0)
+    assert _solved(np.diag([5.0, 3e-10, 0.0]), gradient) == pytest.approx([0.4, -1e12, 0.0])
 
 
 def test_steps_are_cut_to_the_minimum_of_a_parabola_or_to_a_quarter_where_nothing_is_defined():
@@ -297,18 +321,20 @@ def test_a_line_search_stops_at_an_edge_unless_faces_do_not_matter():
     assert there.value < 0.005
 
 
-def test_a_line_search_leaves_a_function_that_is_rougher_than_its_slope():
+@pytest.mark.parametrize("start", [[0.0], [5.0, 5.0]])
+def test_a_line_search_leaves_a_function_that_is_rougher_than_its_slope(start):
     """Twelve steps, down to 1e-12, would not tell rounding from a function."""
-    tried, rng = [], np.random.default_rng(0)
+    tried, rng, start = [], np.random.default_rng(0), np.array(start)
+    ahead = np.eye(len(start))[0]
 
     def rough(x):
-        tried.append(float(x[0]))
-        return Evaluation(x[0] ** 2 + rng.uniform(0.05, 0.1), np.array([-1.0]))
+        tried.append(float(x[0] - start[0]))
+        return Evaluation(tried[-1] ** 2 + rng.uniform(0.05, 0.1), -ahead)
 
-    box = (np.array([-9.0]), np.array([9.0]))
-    x, there, _ = _line_search(rough, np.zeros(1), 0.0, np.array([-1.0]), np.ones(1), box, 12)
+    box = (start - 9.0, start + 9.0)
+    x, there, _ = _line_search(rough, start, 0.0, -ahead, ahead, box, 12)
     assert there is None
-    assert x == 0.0
+    np.testing.assert_array_equal(x, start)
     short = [t for t in tried if t < 1e-3]  # where all that is smooth is a line
     assert len(tried) - len(short) == 5
     assert len(short) == 2
@@ -347,6 +373,30 @@ def test_a_descent_ends_after_two_steps_that_bring_nothing():
         report=lambda *step: limited.append(step),
     )
     assert [step for step, *_ in limited] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("decrease", "n_steps"), [(0.9e-7, 2), (1.1e-7, 5)])
+def test_steps_that_bring_less_than_a_ten_millionth_are_nothing_unless_told(decrease, n_steps):
+    seen, calls = [], itertools.count()
+
+    def creeping(x):
+        return Evaluation(1.0 - decrease * next(calls), np.array([1e-4]))
+
+    box = np.array([-np.inf]), np.array([np.inf])  # none to creep to
+    minimize_in_box(creeping, np.zeros(1), *box, max_steps=5, report=lambda *step: seen.append(step))
+    assert len(seen) == n_steps
+
+
+def test_a_descent_makes_a_hundred_steps_unless_told():
+    seen = []
+    box = np.array([-999.0]), np.array([999.0])
+    minimize_in_box(
+        lambda x: Evaluation(float(x[0]), np.ones(1)),
+        np.zeros(1),
+        *box,
+        report=lambda *step: seen.append(step),
+    )
+    assert len(seen) == 100
 
 
 # -- the walk of a descent
@@ -445,7 +495,84 @@ def test_steps_that_lead_nowhere_are_shortened_less_often_where_rounding_may_hid
     assert walk.x == 0.0
 
 
-@pytest.mark.parametrize(("rise", "is_taken"), [(0.5, True), (2.0, False)])
+@pytest.mark.parametrize(("promise", "n_looks"), [(0.9e-7, 2), (1.1e-7, 12)])
+def test_rounding_may_hide_what_a_step_promises_if_it_is_less_than_a_ten_millionth(promise, n_looks):
+    slope, looks = np.sqrt(2.0 * promise), []  # half of slope^2 over a curvature of 1
+
+    def undefined(x):
+        looks.append(x)
+        return Evaluation(np.inf if x.any() else 0.0, np.array([slope]))
+
+    walk = walk_in_box(undefined, [0], [-9], [9], np.eye(1))
+    assert walk.promise() == pytest.approx(promise)
+    looks.clear()
+    walk.step(1e-9)
+    assert len(looks) == n_looks
+
+
+@pytest.mark.parametrize(
+    ("p", "has_curvature", "has_home", "is_asked"),
+    [
+        (1, False, False, True),
+        (2, False, False, True),
+        (2, True, False, False),
+        (2, False, True, False),
+        (2, True, True, False),
+        (3, True, True, True),
+        (3, True, False, True),
+    ],
+)
+def test_the_curvature_of_few_variables_is_asked_for_where_none_is_known(
+    p, has_curvature, has_home, is_asked
+):
+    asked = []
+
+    class Curved:
+        def __call__(self, x):
+            return Evaluation(1.0, np.zeros(p))
+
+        def with_curvature(self, x):
+            asked.append(x)
+            return Evaluation(1.0, np.zeros(p), curvature=7.0 * np.eye(p))
+
+    box = np.full(p, -9.0), np.full(p, 9.0)
+    known = 3.0 * np.eye(p) if has_curvature else None
+    walk = _Walk(Curved(), np.zeros(p), *box, known, home=np.zeros(p) if has_home else None)
+    assert len(asked) == is_asked
+    assert walk.fresh == (not is_asked and not has_curvature)
+    assert walk.B[0, 0] == (7.0 if is_asked else 3.0 if has_curvature else 1e-8)
+
+
+def test_home_is_half_a_unit_around_a_point_in_all_variables():
+    walk = walk_in_box(at_rest(), [0, 0], [-9, -9], [9, 9])
+    assert not walk._is_home(np.zeros(2))
+    walk.home = np.array([5.0, -5.0])
+    assert walk._is_home(np.array([5.4, -5.4]))
+    assert walk._is_home(np.array([4.6, -4.6]))
+    assert not walk._is_home(np.array([5.6, -5.0]))
+    assert not walk._is_home(np.array([5.0, -4.4]))
+    assert not walk._is_home(np.zeros(2))
+
+
+@pytest.mark.parametrize("e", [-0.5, 0.1, 0.3])
+def test_what_is_left_after_a_step_follows_from_how_far_a_curvature_is_off(e):
+    """With 1 + e times the curvature of the model a step brings 1 - e of its promise."""
+
+    def bowl(x):
+        return Evaluation(2.0 * (1.0 + e) * float(x[0]) ** 2, 4.0 * (1.0 + e) * x)
+
+    x = np.array([0.5])
+    walk = walk_in_box(bowl, x, [-9], [9], 4.0 * np.eye(1))
+    to = x - walk.here.gradient / 4.0  # the minimum of the model
+    promised = 2.0 * (1.0 + e) ** 2 * 0.5**2
+    assert walk._left_after(to, bowl(to)) == pytest.approx(promised * max(abs(e), 0.15) ** 2)
+    assert walk._left_after(x, bowl(x)) == np.inf  # no step promises nothing
+    assert walk._left_after(2.0 * x, bowl(2.0 * x)) == np.inf  # nor does one up
+    walk.fresh = True
+    assert walk._left_after(to, bowl(to)) == np.inf
+
+
+@pytest.mark.parametrize(("rise", "is_taken"), [(0.9, True), (1.1, False)])
 def test_a_step_may_rise_by_a_tenth_of_the_tolerance(rise, is_taken):
     """Beside which the slope hardly asks for anything: half of what it promises is 1e-9."""
     tolerance, slope = 1e-3, 1e-4
