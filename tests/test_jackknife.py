@@ -1,5 +1,7 @@
 """jackknife+ intervals: equal to n refits with variances held, and what they cover."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from problems import close, smooth
@@ -8,6 +10,7 @@ from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from skspectral import SpectralGPRegressor, SpectralKernelRidge
+from skspectral.inference.jackknife import JackknifePlus
 from skspectral.models import fitted as fitted_module
 
 
@@ -122,3 +125,23 @@ def test_bad_arguments_are_refused(arguments, message):
         gp.predict_interval(X, **arguments)
     with pytest.raises(ValueError, match="method='model' is unknown"):
         SpectralKernelRidge().fit(X, y).predict_interval(X, method="model")
+
+
+@pytest.mark.parametrize(
+    ("n", "coverage", "rank"),
+    [(99, 0.9, 10), (19, 0.8, 4), (99, 0.90001, 9), (99, 0.89999, 10), (18, 0.95, 0), (19, 0.95, 1)],
+)
+def test_ranks_are_whole_where_products_are_but_for_rounding(n, coverage, rank):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 1))
+    gp = SpectralGPRegressor(RBF(1.0), optimizer=None).fit(X, X[:, 0] + 0.1 * rng.normal(size=n))
+    assert JackknifePlus(gp._fitted.solution, coverage)._rank == rank
+
+
+@pytest.mark.parametrize("rank", [1, 2, 17, 60, 119, 120])
+def test_ends_have_their_rank_among_many_models(rank):
+    rng = np.random.default_rng(rank)
+    each, width = rng.normal(size=(5, 120)), rng.uniform(0.1, 2.0, 120)
+    lower, upper = JackknifePlus._ends(SimpleNamespace(_rank=rank), each, width)
+    np.testing.assert_array_equal(lower, np.sort(each - width, axis=1)[:, rank - 1])
+    np.testing.assert_array_equal(upper, np.sort(each + width, axis=1)[:, -rank])

@@ -297,6 +297,11 @@ def test_half_of_the_rows_are_a_level_for_matrices(monkeypatch, of_matrix):
     assert asked == [*coarse, *(half if of_matrix else [(1000, 250, 0.1, True)])]
 
 
+def test_a_quarter_of_the_rows_is_rough_where_half_of_them_follow(monkeypatch):
+    asked, _ = levels_of(monkeypatch, [249, 250, 500, 1000], n=1000)
+    assert [each[2] for each in asked if each[0] != "before half"] == [1e-2, 0.1, 0.1, 0.1]
+
+
 def test_levels_without_all_classes_are_passed_over(monkeypatch):
     asked, _ = levels_of(monkeypatch, [50, 200, 790], n=790, without_class=[50])
     assert asked == [(200, None, 1e-2, False), (790, 200, 0.1, True)]
@@ -554,6 +559,27 @@ def test_the_end_is_of_full_precision_and_counts_all_evaluations(monkeypatch):
     end = latent._settled(Rows(n=30, bounds=np.zeros((2, 2))), found, None)
     assert made == [(("task", False), "fit")]
     assert (end.variables, end.value, end.fit, end.n_evaluations) == ("x", -8.0, ("fit at", "x"), 24)
+
+
+@pytest.mark.parametrize("optimizer", [None, "own"])
+def test_the_best_of_all_starts_is_taken_and_all_evaluations_count(monkeypatch, optimizer):
+    task = SimpleNamespace(start=np.array([0.1, 0.2]), bounds=np.array([[-1.0, 1.0], [-3.0, 2.0]]))
+    seen = []
+
+    def ended(start):
+        seen.append(start)
+        return latent.LatentLearned(start, [5.0, 3.0, 4.0][len(seen) - 1], None, 10)
+
+    monkeypatch.setattr(latent, "_descend", lambda task, start, report: ended(start))
+    monkeypatch.setattr(latent, "_optimise", lambda task, start, own: ended(start))
+    best = latent.learn_latent(task, optimizer=optimizer, n_restarts=2, random_state=0)
+    drawn = np.random.RandomState(0)
+    expected = [task.start, *(drawn.uniform(*task.bounds.T) for _ in range(2))]
+    np.testing.assert_array_equal(seen, expected)
+    assert (best.value, best.n_evaluations) == (3.0, 30)
+    seen.clear()
+    assert latent.learn_latent(task, optimizer=optimizer).n_evaluations == 10
+    assert len(seen) == 1
 
 
 def test_drawn_starts_are_not_those_of_a_path():

@@ -57,6 +57,11 @@ def test_steps_are_newtons_where_there_is_curvature_and_of_length_one_where_ther
         assert descent_direction(gradient, flat, expected) == pytest.approx([-0.2, 1.0])
 
 
+def test_functions_without_slope_or_expected_curvature_stay():
+    step = descent_direction(np.array([1.0, 0.0]), np.diag([4.0, -1.0]), np.diag([4.0, 0.0]))
+    assert step == pytest.approx([-0.2, 0.0])
+
+
 def test_steps_beside_a_saddle_are_long_where_they_lead_away():
     gradient, expected = np.array([0.1, -0.02]), np.diag([4.0, 1.0])
     for curvature in (-0.02, -0.2, -0.9):
