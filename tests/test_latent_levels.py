@@ -2,6 +2,7 @@
 asked for, and the numbers of a task beside their definitions."""
 
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -323,7 +324,10 @@ def test_sizes_of_levels(n, n_classes, sizes):
     X = np.random.default_rng(0).normal(size=(n, 1))
     data = Data.with_intercept(X, np.zeros((n, 1)), None, True)
     task = LatentTask(data, RBF(1.0), Bernoulli(), n_classes=n_classes)
-    assert [len(rows) for rows in latent._levels(task)] == sizes
+    levels = latent._levels(task)
+    assert [len(rows) for rows in levels] == sizes
+    assert np.array_equal(levels[-1], np.arange(n))
+    assert all(np.isin(few, more).all() for few, more in pairwise(levels))
     assert [len(rows) for rows in latent._levels(replace(task, kernel="precomputed"))] == [n]
 
 
@@ -580,6 +584,13 @@ def test_the_best_of_all_starts_is_taken_and_all_evaluations_count(monkeypatch, 
     seen.clear()
     assert latent.learn_latent(task, optimizer=optimizer).n_evaluations == 10
     assert len(seen) == 1
+
+
+def test_reports_tell_the_rows_of_a_level():
+    told = []
+    latent._at_level(lambda *what: told.append(what), 30)(1, "x", "evaluation")
+    assert told == [(30, 1, "x", "evaluation")]
+    assert latent._at_level(None, 30) is None
 
 
 def test_drawn_starts_are_not_those_of_a_path():

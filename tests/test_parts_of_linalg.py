@@ -21,7 +21,9 @@ from skspectral.linalg.factors import (
     _nonnegative,
     _nothing,
     _pool,
+    missed_trace,
     pivoted_cholesky,
+    spanned_by_rows,
 )
 from skspectral.linalg.greedy import SparseGreedy, _GrowingSolve, greedy_landmarks
 from skspectral.linalg.moments import FeatureSpectrum
@@ -684,3 +686,45 @@ def test_rows_that_are_absent_have_no_freedom(intercept, rank):
     null = outside - (U**2).sum(axis=1) if rank else np.zeros(1)
     assert spectrum.null_leverage[:, 0] == pytest.approx(null, abs=1e-12)
     assert np.abs(U[weight == 0]).max() < 1e-14
+
+
+class Diagonal:
+    """A kernel of which only the variances at the rows are known."""
+
+    def __init__(self, *variances):
+        self.variances = np.array(variances)
+
+    def diagonal(self, X):
+        return self.variances.copy()
+
+    def precision(self, X):
+        return 1e-16
+
+
+@pytest.mark.parametrize("weight", [None, np.array([2.0, 5.0, 7.0])])
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+def test_the_trace_that_features_miss(weight, size):
+    Phi = np.sqrt(size) * np.array([[1.0, 2.0], [0.0, 1.0], [2.0, 0.0]])
+    gram = Diagonal(*size * np.array([6.0, 4.0, 4.0 - 1e-9]))  # rounding, of the last one
+    expected = size * (np.array([1.0, 3.0, 0.0]) @ (np.ones(3) if weight is None else weight))
+    assert missed_trace(gram, None, Phi, weight) == pytest.approx(expected)
+    too_small = Diagonal(*size * np.array([6.0, 4.0, 4.0 - 1e-7]))
+    with pytest.raises(IndefiniteKernelError):
+        missed_trace(too_small, None, Phi, weight)
+
+
+def test_rounding_is_measured_by_the_largest_variance_of_either_sign():
+    small = Diagonal(1.0, 1e-12)
+    assert missed_trace(small, None, np.array([[0.5], [2e-5]]), None) == pytest.approx(0.75)
+
+
+def test_factors_of_given_rows_leave_out_those_that_others_span():
+    X = np.array([[0.0], [1.0], [1.0], [3.0]])
+    gram = make_gram(RBF(1.0))
+    factor = spanned_by_rows(gram, X, np.array([1, 2, 3]), weight=np.array([1.0, 2.0, 3.0, 4.0]))
+    assert set(factor.pivots) in ({1, 3}, {2, 3})
+    K = RBF(1.0)(X)
+    chosen = factor.pivots
+    projected = K[:, chosen] @ np.linalg.solve(K[np.ix_(chosen, chosen)], K[chosen])
+    assert close(factor.Phi @ factor.Phi.T, projected, 1e-9)
+    assert factor.tau == pytest.approx(np.diag(K - projected) @ [1.0, 2.0, 3.0, 4.0])
