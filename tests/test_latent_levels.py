@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 from skspectral.decomposition.data import Data
 from skspectral.decomposition.plan import Plan, Route
 from skspectral.inference.approximate import bound, laplace
+from skspectral.inference.modes import Mode
 from skspectral.learning import latent, latent_task
 from skspectral.learning.latent_objective import LatentObjective, approximate_evidence
 from skspectral.learning.latent_task import LatentFit, LatentTask, Point
@@ -23,7 +24,7 @@ from skspectral.support.exceptions import IndefiniteKernelError
 def classes(n=12, weight=None, likelihood=None, n_classes=2, fit_intercept=True, **settings):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 1))
-    y = np.arange(n) % n_classes
+    y = np.arange(n) % (n_classes or 2)
     data = Data.with_intercept(X, y[:, None].astype(float), weight, fit_intercept)
     likelihood = Bernoulli() if likelihood is None else likelihood
     return LatentTask(data, RBF(1.0), likelihood, n_classes=n_classes, **settings)
@@ -80,18 +81,53 @@ def test_the_unit_of_a_density_has_a_power_for_each_target_and_constant(weight, 
 
 
 @pytest.mark.parametrize("learns_signal", [True, False])
-def test_units_of_variables_are_those_of_variances_and_scales(learns_signal):
-    """Targets in units of 3: a variance counts 9 times as much, a scale 3 times, and a length once."""
+@pytest.mark.parametrize("is_precomputed", [True, False])
+def test_variables_are_those_of_signal_kernel_and_likelihood(learns_signal, is_precomputed):
+    bounds = (1e-2, 1e3) if learns_signal else (2.0, 2.0)
+    noise = StudentT(0.5, 4.0, scale_bounds=(0.1, 9.0))
+    task = classes(likelihood=noise, n_classes=None, signal_bounds=bounds, signal_start=2.0)
+    task = replace(task, kernel="precomputed" if is_precomputed else RBF(1.5, (0.3, 7.0)))
+    expected = [[2.0, *bounds]] * learns_signal + [[1.5, 0.3, 7.0]] * (not is_precomputed) + [[0.5, 0.1, 9.0]]
+    assert np.allclose(np.column_stack([task.start, task.bounds]), np.log(expected))
+    point = task.point(task.start + 0.1)
+    assert point.signal_var == pytest.approx(2.0 * np.exp(0.1) if learns_signal else 2.0)
+    assert point.theta == pytest.approx([] if is_precomputed else [np.log(1.5) + 0.1])
+    assert point.likelihood.scale == pytest.approx(0.5 * np.exp(0.1))
+
+
+def test_kernels_without_parameters_have_no_part_in_the_gradient():
+    task = replace(classes(), kernel=RBF(1.0, "fixed"))
+    value, slope = approximate_evidence(task, np.array([0.2]), eval_gradient=True)
+    h = 1e-4
+    values = [approximate_evidence(task, np.array([0.2 + way]), eval_gradient=False) for way in (h, -h)]
+    assert slope == pytest.approx([(values[0] - values[1]) / (2.0 * h)], rel=1e-5)
+    assert np.isfinite(value)
+
+
+@pytest.mark.parametrize("weight", [None, np.linspace(0.5, 2.0, 12)])
+def test_the_value_of_nothing_of_several_classes(weight):
+    task = classes(likelihood=Categorical(), n_classes=3, weight=weight)
+    F = task.observations(task.likelihood).starting_constants()
+    log_p = F - np.log(np.exp(F).sum())
+    each = log_p[task.data.Y[:, 0].astype(int)]
+    weights = np.ones(12) if weight is None else task.data.weight
+    assert task.value_of_nothing == pytest.approx(-2.0 * weights @ each)
+
+
+@pytest.mark.parametrize("learns_signal", [True, False])
+@pytest.mark.parametrize("unit", [2.0, 3.0])
+def test_units_of_variables_are_those_of_variances_and_scales(learns_signal, unit):
+    """In units of u a variance counts u^2 times as much, a scale u times, and a length once."""
     bounds = (1e-5, 1e5) if learns_signal else (1.0, 1.0)
     noise = StudentT(0.5, 4.0, dof_bounds=(1.0, 100.0))
-    task = classes(likelihood=noise, signal_bounds=bounds, unit=3.0)
+    task = classes(likelihood=noise, signal_bounds=bounds, unit=unit)
     scale, dof = (noise.names.index(name) for name in ("scale", "dof"))
     units = task.log_units[learns_signal:]
     assert len(task.log_units) == len(task.start)
     if learns_signal:
-        assert task.log_units[0] == pytest.approx(2.0 * np.log(3.0))
+        assert task.log_units[0] == pytest.approx(2.0 * np.log(unit))
     assert units[0] == 0.0
-    assert units[1 + scale] == pytest.approx(np.log(3.0))
+    assert units[1 + scale] == pytest.approx(np.log(unit))
     assert units[1 + dof] == pytest.approx(0.0)
     assert not replace(task, unit=1.0).log_units.any()
 
@@ -131,9 +167,14 @@ def test_matrices_are_factorised_in_single_precision_up_to_that_trace(signal_var
 
 
 def test_where_a_factor_is_small_no_matrix_is_factorised(monkeypatch):
-    task = classes(n=200, is_rough=True)
-    monkeypatch.setattr(LatentTask, "_factor", lambda *_: "factor")
-    assert not task.is_of_matrix(Point(1.0, np.zeros(1), Bernoulli()))
+    task, here = classes(n=200, is_rough=True), Point(1.0, np.zeros(1), Bernoulli())
+
+    def factor(task, point, observations, start):
+        assert (point, len(observations), start) == (here, 200, None)
+        return "factor"
+
+    monkeypatch.setattr(LatentTask, "_factor", factor)
+    assert not task.is_of_matrix(here)
 
 
 def factor_of(monkeypatch, route, tau, n=100, rank=17):
@@ -184,19 +225,43 @@ def test_a_factor_that_must_be_may_have_all_rows(monkeypatch):
 @pytest.mark.parametrize("is_found", [True, False])
 def test_where_a_factor_was_looked_for_in_vain_is_remembered(monkeypatch, is_found):
     looked = []
-    factor = SimpleNamespace(Phi=np.ones((12, 1)), L=np.ones((1, 1))) if is_found else None
-    monkeypatch.setattr(LatentTask, "_factor", lambda *_: looked.append(1) or factor)
+    factor = SimpleNamespace(Phi=np.ones((12, 1)), L=np.full((1, 1), 5.0)) if is_found else None
+    monkeypatch.setattr(LatentTask, "_factor", lambda task, *what: looked.append(what) or factor)
     task = classes()
-    vain, beside, away = (Point(1.0, np.array([way]), None) for way in (0.0, 0.3, 2.0))
+    vain, beside, away = (Point(4.0, np.array([way]), None) for way in (0.0, 0.3, 2.0))
+    known = SimpleNamespace(vain=vain)
 
     def prior(point, start):
-        return task._prior(point, None, start, lambda theta: np.eye(12))[1:]
+        return task._prior(point, "observations", start, lambda theta: np.eye(12) * theta[0])
 
-    assert prior(beside, SimpleNamespace(vain=vain)) == (None, vain)
+    dense, *others = prior(beside, known)
+    assert others == [None, vain]
+    assert np.array_equal(dense.K, 4.0 * 0.3 * np.eye(12))
     assert looked == []
-    assert prior(away, SimpleNamespace(vain=vain)) == ((factor, None) if is_found else (None, away))
-    assert prior(away, None) == ((factor, None) if is_found else (None, away))
-    assert len(looked) == 2
+    for start in (known, None):
+        found, *others = prior(away, start)
+        assert others == ([factor, None] if is_found else [None, away])
+    assert looked == [(away, "observations", known), (away, "observations", None)]
+    if is_found:
+        assert (found.scale, found.L[0, 0]) == (4.0, 5.0)
+        assert np.array_equal(found.Phi, np.full((12, 1), 2.0))
+    else:
+        assert np.array_equal(found.K, 4.0 * 2.0 * np.eye(12))
+
+
+def test_a_start_from_fewer_rows_has_their_duals():
+    task, rows, few = classes(), np.array([1, 3, 4, 7, 9]), np.array([3, 9])
+    A = np.array([[2.0, 3.0], [5.0, 7.0]])
+    fit = LatentFit("point", Mode(A, None, "constants", 0.0), None)
+    start = task.start_from_fewer(fit, few, rows, "vain")
+    expected = np.zeros((5, 2))
+    expected[[1, 4]] = A
+    assert (start.point, start.factor, start.vain) == ("point", None, "vain")
+    mode = start.approximation
+    np.testing.assert_array_equal(mode.A, expected)
+    assert (mode.constants, mode.KA.any(), mode.psi) == ("constants", False, -np.inf)
+    assert task.start_from_fewer(None, few, rows) is None
+    assert replace(task, likelihood=StudentT()).start_from_fewer(fit, few, rows) is None
 
 
 @pytest.mark.parametrize("unit", [1.0, 3.0])

@@ -154,6 +154,9 @@ def path_at(monkeypatch):
         seen = SimpleNamespace(left=None)
 
         def minimize(objective, start, callback, **others):
+            assert (others.pop("method"), others.pop("jac")) == ("L-BFGS-B", True)
+            assert np.array_equal(others.pop("bounds"), KERNEL.bounds)
+            assert others == {}
             own = [0.5 * (value + of_noise) for value in values]
             seen.left = is_left(callback, start, *own)
             inverse = SimpleNamespace(todense=lambda: np.eye(len(start)))
@@ -188,6 +191,8 @@ def test_the_users_path_is_left_where_its_end_is_known(path_at, value, expected,
     path, left = path_at([value], is_known=is_known, below=-5.0)
     assert left == path.is_known == (expected and is_near)
     assert asked == ([[*np.log([0.7, 2.0]), np.log(0.2 / 1.5)]] * 2 if expected else [])
+    # of two lengths, whose curvature by theta is 2, and of noise less signal, two variables of 2
+    assert close(path.curvature(), np.diag([2.0, 2.0, 1.0]), 1e-8)
 
 
 def test_the_objective_of_the_users_path_is_scikit_learns():
@@ -222,6 +227,21 @@ def test_points_of_the_users_path_are_inside_of_the_bounds_of_the_core():
     view = user_path._CoreView(user_task(kernel))
     theta = kernel.theta + np.array([0.1, 5.0, -5.0, 0.3])
     assert view.at(theta) == pytest.approx([np.log(3.0), np.log(0.5), np.log(0.1) + 0.2])
+
+
+def test_parameters_of_the_user_are_read_in_their_order():
+    kernel = WhiteKernel(0.2) + ConstantKernel(1.5) * RBF([0.7, 2.0, 3.0]) * DotProduct(2.5)
+    task = Task(Data(np.zeros((3, 3)), np.zeros((3, 1))), split_kernel(kernel).core, None, given=kernel)
+    view, move = user_path._CoreView(task), 0.1 * np.arange(1.0, 7.0)
+    core = split_kernel(kernel.clone_with_theta(kernel.theta + move)).core
+    expected = [*core.theta, np.log(0.2 / 1.5) + move[0] - move[1]]
+    assert view.at(kernel.theta + move) == pytest.approx(expected)
+
+
+def test_kernels_without_a_constant_have_a_signal_variance_of_one():
+    view = user_path._CoreView(user_task(RBF([0.7, 2.0]) + WhiteKernel(0.2)))
+    theta = np.log([0.7, 2.0, 0.2])
+    assert view.at(theta) == pytest.approx(theta)
 
 
 def test_which_tasks_have_a_path_of_the_user():
