@@ -92,6 +92,21 @@ def test_levels_halve_the_rows_and_the_last_one_settles(monkeypatch, on_landmark
     assert end == Learned("theta", -7.0, "decomposition", "solution", 3 * 5 + 1000 + 100, "curvature")
 
 
+def test_a_task_is_learned_from_its_own_start_alone_unless_told(monkeypatch):
+    seen, lines = [], []
+
+    def own(task, theta, bounds, *, report):
+        seen.append((task, theta.tolist(), bounds.tolist(), report))
+        return Learned(theta, 1.0, None, None, 3)
+
+    monkeypatch.setattr(levels, "learn", own)
+    monkeypatch.setattr(levels, "_ahead", lambda task, n_starts: ("ahead of", task, n_starts))
+    task = SimpleNamespace(kernel=RBF([1.0, np.e]), report=SimpleNamespace(line=lines.append))
+    assert levels.learn_from_starts(task, report="report").n_decompositions == 3
+    assert seen == [(task, [0.0, 1.0], task.kernel.bounds.tolist(), "report")]
+    assert lines == [("ahead of", task, 1)]
+
+
 def test_rows_with_nothing_to_learn_from_are_passed_over(monkeypatch):
     end, asked = learned(monkeypatch, Task(103, empty=[25]), 2)
     assert asked[0] == ("objective", 51, None)
@@ -277,7 +292,11 @@ def settled(monkeypatch, gains, tolerance=1e-9, **explorer):
     explorer.falls_to = [-20.0, -30.0, -40.0, -50.0]
     monkeypatch.setattr(levels, "_globally", globally)
     monkeypatch.setattr(levels, "_tolerance", lambda task: tolerance)
-    monkeypatch.setattr(levels, "_where_it_matters", lambda objective, end, theta: (end, theta is THETA))
+    monkeypatch.setattr(
+        levels,
+        "_where_it_matters",
+        lambda objective, end, theta: (end, objective is explorer.objective and theta is THETA),
+    )
     found = levels._Found([explorer.end(-10.0)], 40)
     return *levels._settled(explorer, found, THETA), explorer, values
 
@@ -329,7 +348,7 @@ def test_a_global_search_follows_a_descent_on_matrices_without_a_factor(monkeypa
 
 @pytest.mark.parametrize(
     ("start", "is_last", "is_users"),
-    [([0.0, 0.0], True, True), ([0.0, 1e-9], True, False), ([0.0, 0.0], False, False)],
+    [([0.0, 1.0], True, True), ([0.0, 1.0 + 1e-9], True, False), ([0.0, 1.0], False, False)],
 )
 def test_only_the_users_start_on_all_rows_has_a_path(monkeypatch, start, is_last, is_users):
     asked = []
@@ -342,7 +361,8 @@ def test_only_the_users_start_on_all_rows_has_a_path(monkeypatch, start, is_last
         lambda explorer, ends, theta: asked.append(theta.tolist()) or ["path", *ends],
     )
     explorer = SimpleNamespace(
-        objective=SimpleNamespace(task=Task(40)), compare=lambda starts, tolerance: ["compared"]
+        objective=SimpleNamespace(task=Task(40, kernel=RBF([1.0, np.e]))),
+        compare=lambda starts, tolerance: ["compared"],
     )
     theta = np.array(start)
     found = levels._found(explorer, None, theta, is_last)

@@ -1,5 +1,7 @@
 """The normal nearest to a posterior, beside a search over all normals and beside its own conditions."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from problems import close
@@ -137,3 +139,77 @@ def test_where_the_nearest_normal_costs_too_much_the_mode_stays(monkeypatch):
     assert isinstance(model.fit(X, y)._latent.spread, WithLargestCurvature)
     model.set_params(method="low_rank", rank=20)
     assert isinstance(model.fit(X, y)._latent.spread, NearestNormal)
+
+
+# -- the steps towards it
+
+
+def steps_for(monkeypatch, *bounds):
+    """Return the lengths of steps whose bounds are given, the first that of the start, and the end."""
+    bounds, lengths, starts = iter(bounds), [], []
+
+    class Scripted:
+        observations = SimpleNamespace(largest_curvature=0.25, weight=np.array([1.0, 2.0]))
+
+        def __init__(self, prior, observations, constants):
+            assert (prior, observations, constants) == ("prior", "observations", "constants")
+
+        def at(self, b, W):
+            starts.append((b, W))
+            here = SimpleNamespace(bound=next(bounds), curved=f"curved {len(starts)}")
+            here.A, here.KA = np.zeros(2), np.full(2, here.bound)
+            here.towards_averages = lambda length: lengths.append(length) or ("b", "W")
+            return here
+
+    monkeypatch.setattr(nearest, "_Problem", Scripted)
+    monkeypatch.setattr(nearest, "replace", lambda approximation, mode: (approximation, mode))
+    mode = SimpleNamespace(
+        KA=np.array([[3.0], [5.0]]), A=np.array([[0.1], [0.2]]), constants="constants", n_iter=9
+    )
+    approximation = SimpleNamespace(
+        prior="prior", observations="observations", mode=mode, with_curvature=lambda curved: curved
+    )
+    curved, end = nearest_normal(approximation)
+    b, W = starts[0]
+    np.testing.assert_array_equal(W, [0.25, 0.5])  # as curved as it may be anywhere
+    assert b == pytest.approx([0.25 * 3.0 + 0.1, 0.5 * 5.0 + 0.2])
+    assert (end.constants, end.n_iter, end.psi) == ("constants", 9, end.KA[0, 0])
+    return lengths, end.psi, curved
+
+
+def test_whole_steps_are_made_until_they_gain_next_to_nothing(monkeypatch):
+    lengths, bound, curved = steps_for(monkeypatch, 0.0, 1.0, 1.002, 1.0029)
+    assert (lengths, bound, curved) == ([1.0] * 3, 1.0029, "curved 4")
+    assert steps_for(monkeypatch, 0.0, 1.0, 1.0011, 1.0011 + 1e-9)[0] == [1.0] * 3
+
+
+def test_steps_that_gain_nothing_are_halved_and_those_after_them_doubled(monkeypatch):
+    ups_and_downs = (0.0, -1.0, 0.2, 0.2, 0.1, 0.3, 0.4, 0.5, 0.5 + 1e-9)
+    lengths, bound, _ = steps_for(monkeypatch, *ups_and_downs)
+    assert lengths == [1.0, 0.5, 1.0, 0.5, 0.25, 0.5, 1.0, 1.0]
+    assert bound == 0.5 + 1e-9
+
+
+@pytest.mark.parametrize(("gain", "n_steps"), [(0.6e-3, 3), (0.4e-3, 2)])
+def test_what_a_short_step_must_gain_is_less(monkeypatch, gain, n_steps):
+    lengths, *_ = steps_for(monkeypatch, 0.0, -1.0, gain, gain + 1e-9)
+    assert len(lengths) == n_steps
+
+
+def test_steps_are_halved_down_to_a_thousandth(monkeypatch):
+    lengths, bound, curved = steps_for(monkeypatch, *[0.0] * 20)
+    assert lengths == [0.5**k for k in range(10)]
+    assert (bound, curved) == (0.0, "curved 1")
+
+
+def test_no_more_than_eighty_steps_are_made(monkeypatch):
+    assert len(steps_for(monkeypatch, *np.arange(200.0))[0]) == 80
+
+
+def test_steps_lead_a_part_of_the_way_to_the_averages():
+    b, W, first, curvature, KA = np.random.default_rng(0).normal(size=(5, 4))
+    normal = nearest._Normal(b, W, None, None, KA, first, curvature, 0.0)
+    for length in (0.0, 0.3, 1.0):
+        new_b, new_W = normal.towards_averages(length)
+        assert close(new_W, (1.0 - length) * W + length * curvature, 1e-12)
+        assert close(new_b, (1.0 - length) * b + length * (curvature * KA + first), 1e-12)

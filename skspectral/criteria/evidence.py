@@ -47,7 +47,7 @@ def profiles_of_stack(s, energy, n, x):
     """
     v = 1.0 / (1.0 + s[:, None] * np.exp(-x)[:, None])  # (k, j, r)
     A = np.einsum("kjr,kr->kj", v, energy)
-    return n * np.log(A / max(n, 1)) - np.log(v).sum(axis=2)
+    return n * np.log(A / n) - np.log(v).sum(axis=2)
 
 
 def evidence_sensitivity(rotated, x, b):
