@@ -732,6 +732,7 @@ def test_an_end_of_learning_counts_its_matrices_and_looks_for_factors_unless_tol
             return "decomposition", "solution"
 
         def objective(self, theta, solution):
+            assert (theta.tolist(), solution) == ([0.0], "solution")
             return 7.0
 
     objective = SimpleNamespace(task=Asked(), n_calls=10)
@@ -1237,6 +1238,7 @@ def test_an_optimizer_of_the_user_sees_half_and_its_value_is_doubled(monkeypatch
         n_calls = 4
 
         def __call__(self, theta):
+            assert theta.tolist() == [0.5]
             return Evaluation(6.0, np.array([8.0]))
 
         def solve(self, theta):
@@ -1249,10 +1251,12 @@ def test_an_optimizer_of_the_user_sees_half_and_its_value_is_doubled(monkeypatch
         return [9.0], 2.5
 
     monkeypatch.setattr(levels, "LandmarkObjective", lambda task: Objective())
-    monkeypatch.setattr(levels, "objective_of", lambda task, is_single: Objective())
+    monkeypatch.setattr(
+        levels, "objective_of", lambda task, is_single: Objective() if not is_single else task.never
+    )
     monkeypatch.setattr(levels, "_learned", lambda o, theta: levels.Learned(theta, 0.0, None, None, 11))
     task = SimpleNamespace(learns_on_landmarks=on_landmarks)
-    end = levels._from(task, np.zeros(1), "bounds", optimizer, None)
+    end = levels._from(task, np.full(1, 0.5), "bounds", optimizer, None)
     assert seen == [(3.0, np.array([4.0])), 3.0, "bounds"]
     assert end.value == 5.0
     assert end.theta.tolist() == [9.0]
@@ -1311,16 +1315,18 @@ def test_levels_explore_or_go_on_from_a_coarser_one():
     assert close(curvature, 8.0 * np.eye(3), 1e-12)  # of four times the rows
 
 
-@pytest.mark.parametrize(("gain", "expected"), [(1e-6, "start"), (3e-6, "end")])
+@pytest.mark.parametrize(("gain", "expected"), [(1.9e-6, "start"), (2.1e-6, "end")])
 def test_where_all_is_noise_the_start_is_as_good(monkeypatch, gain, expected):
     def solution(ratio):
         return SimpleNamespace(in_basis=SimpleNamespace(noise_ratio=np.array(ratio)))
 
     start = SimpleNamespace(value=10.0, name="start")
-    monkeypatch.setattr(levels, "_learned", lambda objective, theta: start)
     objective = SimpleNamespace(task=SimpleNamespace(data=SimpleNamespace(n_outputs=2)))
+    asked = []
+    monkeypatch.setattr(levels, "_learned", lambda *what: asked.append(what) or start)
     end = SimpleNamespace(value=10.0 - gain, name="end", solution=solution([np.inf, np.inf]))
-    assert levels._where_it_matters(objective, end, None).name == expected
+    assert levels._where_it_matters(objective, end, "theta").name == expected
+    assert asked == [(objective, "theta")]
     end.solution = solution([np.inf, 3.0])
     assert levels._where_it_matters(objective, end, None) is end
 
@@ -1354,6 +1360,9 @@ def test_what_is_told_of_the_way_ahead(monkeypatch):
     )
     assert ahead(4000, 1, Plan("exact")).endswith("at most about 85 seconds")
     assert ahead(4200, 1, Plan("exact")).endswith("at most about 2 minutes")
+    assert ahead(4200, 2, Plan("exact")).endswith("2 starts, at most about 3 minutes")
+    monkeypatch.setattr(levels, "available_threads", lambda: 2)
+    assert ahead(4200, 1, Plan("exact")).endswith("at most about 49 seconds")
 
 
 # -- variables of the objective of one output
