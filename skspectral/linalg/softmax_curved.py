@@ -138,12 +138,12 @@ class FactorSoftmax:
         self.L = lower_cholesky(self._system())
 
     def _system(self):
+        """Return the lower triangle of A, which is enough for its Cholesky factor."""
         (_, r), m = self.prior.Phi.shape, self.H.shape[1]
-        A = np.empty((m, r, m, r))
+        A = np.zeros((m, r, m, r))
         for j in range(m):
             for k in range(j + 1):
                 A[j, :, k] = self.prior.Phi.T @ (self.W[:, j, k, None] * self.prior.Phi)
-                A[k, :, j] = A[j, :, k]  # Phi'diag Phi is symmetric
         return A.reshape(m * r, m * r) + np.eye(m * r)
 
     @property
