@@ -1,15 +1,16 @@
 """What objectives of learning ask of factors and of tasks, and their faces beside dense definitions."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from problems import close, smooth
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 from skspectral.criteria import CRITERIA
 from skspectral.decomposition.data import Data
-from skspectral.inference.variances import VarianceBounds
+from skspectral.inference.variances import VarianceBounds, resolvable_ratios
 from skspectral.kernels.gram import make_gram
 from skspectral.learning import objectives
 from skspectral.learning.objectives import ResolventObjective, SpectralObjective
@@ -194,3 +195,33 @@ def test_a_rough_ratio_is_brought_to_where_there_is_a_slope():
         assert at == pytest.approx([*KERNEL.theta, x])
     assert objective.with_ratio(KERNEL.theta, 1e-9)[-1] == pytest.approx(np.log(1e-9))
     assert objective.theta(np.arange(3.0)).tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("weight", [None, np.linspace(0.5, 3.0, 20)])
+def test_noise_ratios_are_in_units_of_the_mean_variance(weight):
+    X, y = smooth(n=20)
+
+    def objective(size):
+        kernel = DotProduct(2.0 * size)
+        data = Data.with_intercept(size * X, y[:, None], weight, True)
+        return ResolventObjective(Task(data, kernel, CRITERIA["evidence"])), kernel.bounds, data
+
+    one, bounds, data = objective(1.0)
+    weights = np.ones(20) if data.weight is None else data.weight
+    variance = (weights * (4.0 + (X**2).sum(axis=1))).mean()
+    assert one.sloped == pytest.approx(np.log(variance * np.array([1e-5, 1e3])))
+    lower, upper = one.box(bounds)
+    assert (lower[0], upper[0]) == pytest.approx(bounds[0])
+    # rounding of a factorisation of 20 rows, beside eigenvalues of at most 20 times that
+    expected = resolvable_ratios(20 * variance, 20 * np.finfo(np.float64).eps * 20 * variance)
+    assert (lower[1], upper[1]) == pytest.approx(np.log(expected))
+    times_100, _, _ = objective(10.0)
+    for end, moved in zip(one.box(bounds), times_100.box(bounds), strict=True):
+        assert moved[1] - end[1] == pytest.approx(np.log(100.0))
+
+
+def test_kernels_without_a_variance_have_a_unit_all_the_same():
+    task = replace(
+        make_task(1), kernel=DotProduct(1e-170), data=Data(np.zeros((5, 1)), np.arange(5.0)[:, None])
+    )
+    assert ResolventObjective(task).sloped == pytest.approx(np.log([1e-5, 1e3]))
