@@ -225,3 +225,24 @@ def test_kernels_without_a_variance_have_a_unit_all_the_same():
         make_task(1), kernel=DotProduct(1e-170), data=Data(np.zeros((5, 1)), np.arange(5.0)[:, None])
     )
     assert ResolventObjective(task).sloped == pytest.approx(np.log([1e-5, 1e3]))
+
+
+def test_only_the_first_of_several_steps_has_a_curvature():
+    objective, variables = ResolventObjective(make_task(1)), np.append(KERNEL.theta, 0.0)
+    assert objective(variables).curvature is None
+    assert objective.with_curvature(variables).curvature.shape == (3, 3)
+
+
+def test_a_factor_of_all_rows_stands_for_the_matrix(factors):
+    asked, task, variables = factors(rank=20), make_task(1), np.append(KERNEL.theta, np.log(0.3))
+    by_factor = ResolventObjective(task)(variables)
+    assert asked == [pytest.approx(0.3)]
+    assert (by_factor.rank, by_factor.off_by) == (20, 0.1)
+    factors()
+    by_matrix = ResolventObjective(task)(variables)
+    assert (by_matrix.rank, by_matrix.off_by) == (None, 1e-3)
+    assert by_factor.value == pytest.approx(by_matrix.value, abs=1e-6)
+    assert close(by_factor.gradient, by_matrix.gradient, 1e-5)
+    assert np.ravel(by_factor.variances) == pytest.approx(np.ravel(by_matrix.variances), rel=1e-6)
+    noise, signal = by_matrix.variances
+    assert noise / signal == pytest.approx(0.3)
