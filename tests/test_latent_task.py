@@ -61,14 +61,37 @@ def test_single_precision_is_off_by_a_ten_millionth_of_curvatures_times_variance
 # -- tasks
 
 
-@pytest.mark.parametrize("weight", [None, np.linspace(0.5, 2.0, 12)])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("integrated", [True, False])
-def test_the_unit_of_a_density_has_a_power_for_each_target_and_constant(weight, fit_intercept, integrated):
-    task = classes(weight=weight, fit_intercept=fit_intercept, integrated=integrated, unit=3.0)
-    n = 12 if weight is None else task.data.weight.sum()
-    assert task.log_unit == pytest.approx((n - (fit_intercept and integrated)) * np.log(3.0))
-    assert replace(task, unit=1.0).log_unit == 0.0
+def test_the_unit_of_a_density_has_a_power_for_each_target_and_constant(fit_intercept, integrated):
+    for weight in (None, np.linspace(0.5, 2.0, 12)):
+        task = classes(weight=weight, fit_intercept=fit_intercept, integrated=integrated, unit=3.0)
+        n = 12 if weight is None else task.data.weight.sum()
+        assert task.log_unit == pytest.approx((n - (fit_intercept and integrated)) * np.log(3.0))
+        assert replace(task, unit=1.0).log_unit == 0.0
+
+
+@pytest.mark.parametrize("is_rough", [True, False])
+def test_modes_are_found_as_exactly_as_they_are_needed(is_rough):
+    asked = {}
+
+    def approximate(prior, observations, **settings):
+        asked.update(settings, n=len(prior), m=len(observations))
+        return "approximation"
+
+    task = classes(approximate=approximate, is_rough=is_rough, max_iter=33, integrated=False)
+    here = Point(2.0, np.zeros(1), Bernoulli())
+    fit = task.fit(here, SimpleNamespace(approximation="before", vain=here))
+    assert (fit.point, fit.approximation, fit.factor, fit.vain) == (here, "approximation", None, here)
+    expected = {
+        "has_constant": True,
+        "integrated": False,
+        "start": "before",
+        "max_iter": 33,
+        "n": 12,
+        "m": 12,
+    }
+    assert asked == expected | {"found": 1e-10 if is_rough else 1e-20}
 
 
 @pytest.mark.parametrize("learns_signal", [True, False])

@@ -99,6 +99,20 @@ def test_factors_tell_the_next_step_how_exact_it_must_be(factors):
     assert close(at.gradient, whole.gradient, 1e-3)
 
 
+def test_ranks_pay_up_to_a_share_of_the_rows_beside_what_they_replace(monkeypatch):
+    shares = []
+
+    class Factors(StepFactors):
+        def __init__(self, task, largest_share):
+            shares.append(largest_share)
+            super().__init__(task, largest_share)
+
+    monkeypatch.setattr(objectives, "StepFactors", Factors)
+    SpectralObjective(make_task())
+    ResolventObjective(make_task(1))
+    assert shares == [0.6, 0.3]  # a spectrum costs more than a Cholesky factorisation
+
+
 def test_indefinite_kernels_are_undefined(factors):
     factors()
     for make, p in ((SpectralObjective, 2), (ResolventObjective, 3)):
@@ -218,6 +232,17 @@ def test_noise_ratios_are_in_units_of_the_mean_variance(weight):
     times_100, _, _ = objective(10.0)
     for end, moved in zip(one.box(bounds), times_100.box(bounds), strict=True):
         assert moved[1] - end[1] == pytest.approx(np.log(100.0))
+
+
+@pytest.mark.parametrize(("n", "rounding"), [(30, 30.0), (150, 100.0)])
+def test_noise_ratios_stay_above_the_rounding_of_a_factorisation(factors, n, rounding):
+    X, y = smooth(n=n)
+    task = Task(Data(X, y[:, None]), KERNEL, CRITERIA["evidence"])
+    least = np.log(rounding * np.finfo(np.float64).eps * n)
+    factors()
+    assert ResolventObjective(task).box(KERNEL.bounds)[0][-1] == pytest.approx(least)
+    factors(by_force=True)  # by Gram matrices of features
+    assert ResolventObjective(task).box(KERNEL.bounds)[0][-1] == pytest.approx(least + np.log(100.0))
 
 
 def test_kernels_without_a_variance_have_a_unit_all_the_same():

@@ -340,6 +340,19 @@ def test_a_line_search_leaves_a_function_that_is_rougher_than_its_slope(start):
     assert len(short) == 2
 
 
+@pytest.mark.parametrize(("length", "n_tried"), [(1.5, 6), (0.9, 5)])
+def test_steps_of_less_than_a_thousandth_are_short(length, n_tried):
+    """Ten times shorter each on a high plateau, which two short steps leave."""
+    tried, box = [], (np.array([-9.0]), np.array([9.0]))
+
+    def plateau(x):
+        tried.append(float(x[0]))
+        return Evaluation(10.0, np.array([-1.0]))
+
+    _line_search(plateau, np.zeros(1), 0.0, np.array([-1.0]), np.array([length]), box, 12)
+    assert tried == pytest.approx([length * 0.1**k for k in range(n_tried)])
+
+
 @pytest.mark.parametrize("curvature", [1e2, 1e5, 1e8])
 @pytest.mark.parametrize("power", [1.5, 2.0, 4.0])
 def test_a_line_search_follows_a_steep_wall_down_to_short_steps(curvature, power):
@@ -675,6 +688,13 @@ def test_flat_variables_far_from_the_start_leave_at_once_or_one_by_one(matters):
     assert looks[0].tolist() == end
     assert walk.x.tolist() == ([5.0, *end[1:]] if matters else end)
     assert len(looks) == (3 if matters else 1)
+
+
+@pytest.mark.parametrize(("loss", "leaves"), [(0.9e-6, True), (1.1e-6, False)])
+def test_flat_variables_may_cost_next_to_nothing_to_leave(loss, leaves):
+    walk = walk_in_box(lambda x: Evaluation(loss * float(x[0] != 5.0), np.zeros(1)), [5], [0], [9])
+    walk.leave_flat(np.array([1.0]))
+    assert walk.x == (9.0 if leaves else 5.0)
 
 
 @pytest.mark.parametrize(("gain", "n_kept"), [(0.09, 1), (0.11, 2)])

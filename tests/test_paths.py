@@ -238,6 +238,12 @@ def test_parameters_of_the_user_are_read_in_their_order():
     assert view.at(kernel.theta + move) == pytest.approx(expected)
 
 
+def test_curvatures_of_the_users_path_have_limits():
+    view, steps = user_path._CoreView(user_task()), np.eye(4)
+    assert close(view.curvature(KERNEL.theta, 0.0 * steps), 2e9 * np.eye(3), 1e-6)
+    assert close(view.curvature(KERNEL.theta, 1e15 * steps), 2e-9 * np.eye(3), 1e-6)
+
+
 def test_kernels_without_a_constant_have_a_signal_variance_of_one():
     view = user_path._CoreView(user_task(RBF([0.7, 2.0]) + WhiteKernel(0.2)))
     theta = np.log([0.7, 2.0, 0.2])
