@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from skspectral.decomposition.data import Data
 from skspectral.decomposition.plan import Plan
+from skspectral.inference import approximate as approximate_module
 from skspectral.inference import modes
 from skspectral.inference.approximate import bound, evidence_bracket, laplace, variational
 from skspectral.inference.modes import find_mode
@@ -226,6 +227,22 @@ def test_two_classes_of_the_softmax_are_the_logistic_curve_with_twice_the_varian
     own = bound(DensePrior(K.copy(), 2.0), observe(Bernoulli(), p.y), has_constant=False)
     both = bound(DensePrior(K.copy(), 1.0), observe(Categorical(), p.y.astype(int)), has_constant=False)
     assert both.log_evidence == pytest.approx(own.log_evidence, rel=1e-10)
+
+
+def test_points_of_contact_are_found_before_the_limit_of_re_estimations(monkeypatch):
+    found = []
+    monkeypatch.setattr(
+        approximate_module, "find_mode", lambda *a, **k: found.append(1) or find_mode(*a, **k)
+    )
+    p = problem("logistic", n=20)
+    K, observations = prior(kernel_matrix(p.X), "dense"), observe(Bernoulli(), p.y)
+    start = bound(K, observations)
+    found.clear()
+    best = variational(K, observations, start=start, max_iter=400)
+    n_made = len(found)
+    assert n_made < 200
+    assert variational(K, observations, start=start, max_iter=800).log_evidence == best.log_evidence
+    assert variational(K, observations, start=start, max_iter=n_made // 2).log_evidence < best.log_evidence
 
 
 def test_a_start_nearby_saves_factorisations():

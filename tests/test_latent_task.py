@@ -268,6 +268,7 @@ def test_a_start_from_fewer_rows_has_their_duals():
     mode = start.approximation
     np.testing.assert_array_equal(mode.A, expected)
     assert (mode.constants, mode.KA.any(), mode.psi) == ("constants", False, -np.inf)
+    assert (mode.n_iter, mode.n_factorisations, mode.is_found) == (0, 0, False)  # no step was made
     assert task.start_from_fewer(None, few, rows) is None
     assert replace(task, likelihood=StudentT()).start_from_fewer(fit, few, rows) is None
 

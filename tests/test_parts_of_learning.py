@@ -35,6 +35,7 @@ from skspectral.learning.latent_task import LatentTask
 from skspectral.learning.moving import _Adam
 from skspectral.learning.noise_task import MeanProcess
 from skspectral.learning.objectives import Evaluation, ResolventObjective, profiled_evidence
+from skspectral.learning.priors import read_priors
 from skspectral.learning.task import Task
 from skspectral.likelihoods import Poisson
 from skspectral.support.exceptions import IndefiniteKernelError
@@ -152,6 +153,28 @@ def test_corners_of_a_design_tell_main_effects_and_pairs_apart():
             for columns in combinations(range(p), k):
                 assert corners[:, columns].prod(axis=1).sum() == 0.0
     assert design._corners(12).shape == (0, 12)
+
+
+# -- priors
+
+
+def test_priors_of_parameters_are_minus_twice_log_densities():
+    kernel = RBF([1.0, 0.7]) + ConstantKernel(2.0) * DotProduct(0.5)
+    length, sigma = stats.gamma(3.0, scale=0.5), stats.lognorm(0.8)
+    prior, _ = read_priors({"length_scale": length, "sigma_0": sigma}, kernel, VarianceBounds())
+    theta = kernel.theta + 0.3
+
+    def expected(theta):
+        parameters = np.exp(theta)  # two lengths, the constant, and sigma
+        return -2.0 * (length.logpdf(parameters[:2]).sum() + sigma.logpdf(parameters[3]))
+
+    value, gradient = prior(theta)
+    assert value == pytest.approx(expected(theta))
+    steps = 1e-4 * np.eye(4)
+    assert gradient == pytest.approx(
+        [(expected(theta + h) - expected(theta - h)) / 2e-4 for h in steps], abs=1e-5
+    )
+    assert prior.log_density(theta) == pytest.approx(-0.5 * expected(theta) + theta[[0, 1, 3]].sum())
 
 
 # -- descents

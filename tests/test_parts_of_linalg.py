@@ -28,7 +28,7 @@ from skspectral.linalg.factors import (
 from skspectral.linalg.greedy import SparseGreedy, _GrowingSolve, greedy_landmarks
 from skspectral.linalg.moments import FeatureSpectrum
 from skspectral.linalg.reflectors import left_singular, symmetric_eigen
-from skspectral.linalg.rows import RowCounts, Rows, span
+from skspectral.linalg.rows import RowCounts, Rows, _rounding, span
 from skspectral.linalg.spectrum import Spectrum, _repaired, resolution_of
 from skspectral.support.exceptions import (
     IndefiniteKernelError,
@@ -728,3 +728,9 @@ def test_factors_of_given_rows_leave_out_those_that_others_span():
     projected = K[:, chosen] @ np.linalg.solve(K[np.ix_(chosen, chosen)], K[chosen])
     assert close(factor.Phi @ factor.Phi.T, projected, 1e-9)
     assert factor.tau == pytest.approx(np.diag(K - projected) @ [1.0, 2.0, 3.0, 4.0])
+
+
+@pytest.mark.parametrize(("n", "ulps"), [(4, 32.0), (1024, 32.0), (128**2, 128.0)])
+def test_a_constant_leaves_a_few_ulp_of_its_size(n, ulps):
+    Y = np.column_stack([np.full(n, -3.0), np.zeros(n)])
+    assert _rounding(Y) == pytest.approx([ulps * 3.0 * EPS, 0.0], rel=1e-12, abs=0.0)
