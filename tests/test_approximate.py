@@ -245,6 +245,19 @@ def test_points_of_contact_are_found_before_the_limit_of_re_estimations(monkeypa
     assert variational(K, observations, start=start, max_iter=n_made // 2).log_evidence < best.log_evidence
 
 
+def test_points_of_contact_have_constants_that_are_integrated_unless_told():
+    p = problem("logistic", n=20)
+    K, observations = prior(kernel_matrix(p.X), "dense"), observe(Bernoulli(), p.y)
+
+    def value(**settings):
+        return variational(K, observations, **settings).log_evidence
+
+    assert value() == value(has_constant=True, integrated=True) != value(integrated=False)
+    without = value(has_constant=False)
+    assert without == value(has_constant=False, integrated=False)
+    assert without not in (value(), value(integrated=False))
+
+
 def test_a_start_nearby_saves_factorisations():
     p = problem("logistic", n=60)
     observations = observe(Bernoulli(), p.y)

@@ -82,5 +82,6 @@ class JackknifePlus:
     def _ends(self, each, width):
         if not self._rank:
             return np.full(len(each), -np.inf), np.full(len(each), np.inf)
-        lower = np.partition(each - width, self._rank - 1, axis=1)[:, self._rank - 1]
-        return lower, -np.partition(-each - width, self._rank - 1, axis=1)[:, self._rank - 1]
+        k = self._rank - 1
+        lower = np.partition(each - width, k, axis=1)[:, k]
+        return lower, -np.partition(-each - width, k, axis=1)[:, k]
