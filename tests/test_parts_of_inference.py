@@ -726,22 +726,35 @@ def test_the_better_of_both_ends_is_taken(monkeypatch, values):
 
 
 @pytest.mark.parametrize(
-    ("looks", "max_iter", "expected"), [([None], 9, True), ([3, None], 9, True), ([3], 1, False)]
+    ("least", "looks", "max_iter", "expected", "done"),
+    [
+        (0.0, [None, None], 9, True, ["polish"]),
+        (0.0, [3, None, 3, None, None], 9, True, ["take", "rough", "polish", "take", "fine", "polish"]),
+        (0.0, [3], 1, False, ["take", "rough"]),
+        (0.5, [3, None], 9, True, ["take", "rough"]),  # near the maximum is near enough
+    ],
 )
-def test_pools_are_climbed_until_none_is_missing_or_steps_are_used_up(looks, max_iter, expected):
-    ascent = ascent_of(np.eye(4), np.ones(4), np.zeros(4))
-    ascent.max_iter, climbs = max_iter, []
+def test_functions_are_taken_in_until_none_is_missing_from_a_model_afresh(
+    least, looks, max_iter, expected, done
+):
+    ascent, calls, missing = ascent_of(np.eye(4), np.ones(4), np.zeros(4), least=least), [], iter(looks)
+    ascent.max_iter, ascent._most_missing = max_iter, lambda: next(missing) and (3, 1.0, 9.0)
+    ascent.active.carry_on(ascent.active.members, ascent.active.alone())
 
-    def climb():
-        climbs.append(len(ascent.active.values))
+    def take_in(j, d, gain):
+        calls.append("take")
+        ascent.active.carry_on(ascent.active.members, ascent.active.alone())
         ascent.n_steps += 1
 
-    missing = iter(looks)
-    ascent._climb, ascent._pool = climb, lambda: np.array([0, 2])
-    ascent._most_missing = lambda: next(missing)
-    assert ascent._climb_in_pools() == expected
-    assert climbs == [2] * len(looks)
-    assert len(ascent.active.values) == 4
+    def polish():
+        calls.append("polish")
+        ascent.active.refresh()
+
+    ascent._take_in, ascent._polish = take_in, polish
+    ascent.settle = lambda stationary: calls.append({1e-2: "rough", 1e-10: "fine"}[stationary])
+    assert ascent._climb() == expected
+    assert calls == done
+    assert next(missing, "all were looked at") == "all were looked at"
 
 
 # -- steps of covariances

@@ -92,6 +92,25 @@ class Members:
             self.d * np.exp(x), (root, L, shrunk), w, shrunk * moved, float(rest), float(log_det), self.yy
         )
 
+    def joined(self, d, common, square, with_target):
+        """Return the model with one more function, of prior variance d, which is the last one then.
+
+        Given its products with the functions (M,), with itself and with the target. With t = root'D^1/2
+        common, its S = square - t't and its Q = with_target - w't, the triangle R = root^-1 gains the column
+        d^1/2 t above (1 + d S)^1/2.
+        """
+        root, size = self.root, len(self.d)
+        t = (np.sqrt(self.d) * common) @ root
+        S, Q = max(square - t @ t, 0.0), with_target - self.w @ t
+        grown = 1.0 + d * S
+        larger = np.zeros((size + 1, size + 1), order="F")
+        larger[:size, :size] = root
+        larger[:size, size] = root @ t * -np.sqrt(d / grown)
+        larger[size, size] = 1.0 / np.sqrt(grown)
+        w = np.append(self.w, np.sqrt(d / grown) * Q)
+        rest, log_det = self.rest - w[size] ** 2, self.log_det + np.log(grown)
+        return Members(np.append(self.d, d), larger, w, larger @ w, float(rest), float(log_det), self.yy)
+
     def without(self, leave):
         """Return the model without some functions, by a mask of them.
 
