@@ -603,11 +603,11 @@ def ascent_of(Phi, y, d, noise=None, **settings):
 def test_a_function_is_missing_that_is_relevant_and_gains(relevance, gain, is_missing):
     ascent = ascent_of(np.eye(5), [1.0, 2.0, 7.0, 9.0, 3.0], np.array([0.0, 0.0, 0.0, 4.0, 0.0]), least=0.5)
 
-    def outlook(active, S, Q, rest, d):
-        assert (S, Q, rest, d) == (1.0, 7.0, ascent.active.rest, None)  # those of the best of the others
-        return SimpleNamespace(relevance=np.array([relevance]), gain=np.array([gain]), d=np.array([3.0]))
+    def prospect(active, S, Q):
+        assert (S, Q, active.rest) == (1.0, 7.0, ascent.active.rest)  # those of the best of the others
+        return SimpleNamespace(relevance=relevance, gain=gain, d=3.0)
 
-    ascent.noise = SimpleNamespace(outlook=outlook)
+    ascent.noise = SimpleNamespace(prospect=prospect)
     assert ascent._most_missing() == ((2, 3.0, gain) if is_missing else None)
     nothing = ascent_of(np.ones((2, 0)), np.ones(2), np.zeros(0))
     assert nothing._most_missing() is None
@@ -622,10 +622,7 @@ def test_several_functions_enter_where_one_is_worthwhile(gain, expected):
 
 
 def test_active_functions_are_no_others():
-    ascent = ascent_of(np.eye(3), [5.0, 5.0, 0.1], np.array([0.5, 0.0, 0.0]))
-    outlook = ascent.outlook_of_others()
-    assert outlook.gain[0] == outlook.relevance[0] == outlook.d[0] == 0.0
-    assert outlook.gain[1] > 0.0
+    assert ascent_of(np.eye(3), [5.0, 4.0, 0.1], np.array([0.5, 0.0, 0.0]))._most_missing()[0] == 1
 
 
 def settling_of(Phi, y, d, noise=None):

@@ -102,12 +102,6 @@ class Ascent:
         self.n_steps, self.trace, self.least = n_steps, trace, least
         self.worthwhile = max(worthwhile(_rows(noise, active.values)), least)
 
-    def outlook_of_others(self):
-        """Return what functions would do that are not active, and nothing for those that are."""
-        active = self.active
-        outside = np.where(active.d > 0, 0.0, active.S)
-        return self.noise.outlook(active, outside, active.Q, active.rest, None)
-
     def _count(self, model):
         self.n_steps += 1
         if self.trace is not None:
@@ -118,10 +112,10 @@ class Ascent:
         growth = Growth(self.active)
         while growth.size < most and self.n_steps < self.max_iter:
             j = growth.best()
-            outlook = self.noise.outlook(growth, *growth.of_one(j), growth.rest, None)
-            if not outlook.gain[0] > least:
+            prospect = self.noise.prospect(growth, *growth.of_one(j))
+            if not prospect.gain > least:
                 break
-            growth.enter(j, outlook.d[0])
+            growth.enter(j, prospect.d)
             self._count(growth)
         growth.finish()
 
@@ -185,10 +179,10 @@ class Ascent:
         if len(active.members):
             place = active.most_alike(j)
             without, S, Q = active.in_place_of(place, j)
-            outlook = self.noise.outlook(without, S, Q, without.rest, None)
-            if self.noise.value(without) - outlook.gain[0] < self.noise.value(active):
+            prospect = self.noise.prospect(without, S, Q)
+            if self.noise.value(without) - prospect.gain < self.noise.value(active):
                 active.leave(place)
-                d = outlook.d[0]
+                d = prospect.d
         active.enter(j, d)
         self._count(active)
 
@@ -201,9 +195,9 @@ class Ascent:
             return None
         growth = Growth(self.active)
         j = growth.best()
-        outlook = self.noise.outlook(growth, *growth.of_one(j), growth.rest, None)
-        belongs = outlook.relevance[0] > 1.0 + self.tol and outlook.gain[0] > self.least
-        return (j, outlook.d[0], outlook.gain[0]) if belongs else None
+        prospect = self.noise.prospect(growth, *growth.of_one(j))
+        belongs = prospect.relevance > 1.0 + self.tol and prospect.gain > self.least
+        return (j, prospect.d, prospect.gain) if belongs else None
 
 
 def _rows(noise, values):

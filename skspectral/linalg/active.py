@@ -266,19 +266,18 @@ class Active:
 
     def most_alike(self, j):
         """Return the position among the active functions of that nearest to function j or its opposite."""
-        Phi = self.values.Phi
-        return int(np.argmax(np.abs(Phi[:, j] @ Phi[:, self.members])))
+        return int(np.argmax(np.abs(self.values.products_with(j)[self.members])))
 
     def in_place_of(self, i, j):
         """Return the model without the i-th active function, and phi_j'C^-1 phi_j and phi_j'C^-1 y there.
 
-        The last two as arrays of one number. With V_ij = phi_i'C^-1 phi_j and share u_i = 1 - d_i S_i, C^-1
+        With V_ij = phi_i'C^-1 phi_j and share u_i = 1 - d_i S_i, C^-1
         without function i is C^-1 + d_i/u_i C^-1 phi_i phi_i'C^-1.
         """
         (S, Q, T), share, pull = self.watch(), self.undetermined[i], self._alone.pull[i]
-        common = self._alone.root[i] @ T[:, j : j + 1]  # d_i^1/2 V_ij
+        common = float(self._alone.root[i] @ T[:, j])  # d_i^1/2 V_ij
         without = Evidence(self.rest + pull**2 / share, self.log_det + np.log(share), self.yy)
-        return without, S[j : j + 1] + common**2 / share, Q[j : j + 1] + common * pull / share
+        return without, float(S[j] + common**2 / share), float(Q[j] + common * pull / share)
 
     def with_function(self, Phi, here, values):
         """Return phi'C^-1 phi of other functions (n, k), and what the active ones leave of each at a point.
