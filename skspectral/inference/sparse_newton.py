@@ -68,11 +68,9 @@ class Settling:
         if self._removed(leaves):
             return True
         gain = self.noise.outlook(self.members, *self.members.left_out(), self.members.d).gain
-        order, count = (
-            np.argsort(np.where(leaves, -gain, np.inf), kind="stable"),
-            np.count_nonzero(leaves) // 2,
-        )
-        while count and not self._removed(np.isin(np.arange(len(leaves)), order[:count])):
+        order = np.argsort(np.where(leaves, -gain, np.inf), kind="stable")
+        place, count = np.argsort(order), np.count_nonzero(leaves) // 2
+        while count and not self._removed(place < count):
             count //= 2
         return count > 0
 
