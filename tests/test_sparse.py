@@ -406,6 +406,27 @@ def test_directions_lead_down():
         assert g @ descent_direction(g, A + A.T, expected) < 0
 
 
+def test_far_from_the_maximum_the_expected_curvature_replaces_the_curvature():
+    gradient, expected = np.array([0.01, 0.9]), 2.0 * np.eye(2)
+    far = descent_direction(gradient, -np.eye(2), expected)
+    np.testing.assert_allclose(far, -gradient / (2.0 + gradient))
+    near = descent_direction(gradient / 2, -np.eye(2), expected)
+    assert np.all(np.abs(near) > 1.5 * np.abs(far))  # away from the saddle
+
+
+def test_the_last_steps_start_from_the_columns_and_end_there():
+    values, noise, d = FunctionValues(K / np.linalg.norm(K, axis=0), y), ProfiledNoise(80), np.zeros(80)
+    d[[12, 40, 66]] = 20.0, 300.0, 20.0
+    active = Active(values, d)
+    other = Active(FunctionValues(values.Phi, np.roll(y, 7)), d)
+    active.carry_on(active.members, other.alone())  # the last steps must not believe this
+    Ascent(active, noise, 1e-6, 100)._polish()
+    assert active.is_fresh
+    gradient = Settling(Active(values, active.d).alone(), noise, 1e-6).gradient()
+    assert len(gradient) > 0
+    assert np.abs(gradient).max() < 1e-9
+
+
 def test_more_functions_than_are_kept(monkeypatch):
     monkeypatch.setattr("skspectral.inference.candidates._ALL", 20)
     monkeypatch.setattr("skspectral.inference.candidates._FIRST", 15)
