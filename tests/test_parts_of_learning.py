@@ -724,7 +724,7 @@ def test_the_ratio_is_taken_out_of_a_curvature_at_its_best():
 @pytest.mark.parametrize(
     ("n", "plan", "tolerance"),
     [
-        (999, Plan(), 1e-9),
+        (999, Plan(), 1e-7),
         (1000, Plan(), 1e-3),
         (5000, Plan(), 1e-3),
         (5001, Plan(), 0.005 * 3),

@@ -73,6 +73,15 @@ def test_only_minima_that_explain_something_follow_the_first():
     assert scan_module._places(np.array([-0.2, 0.5, -0.3, 0.5, -0.05])) == [2, 0]
 
 
+def test_a_plateau_is_no_valley():
+    assert scan_module._places(np.array([-1.0, -9.0, -5.0, -4.95, -5.0])) == [1]
+    assert scan_module._places(np.array([-1.0, -9.0, -5.0, -4.85, -5.0])) == [1, 4]
+    assert scan_module._places(np.array([-5.0, -4.95, -5.0, -9.0, 0.0])) == [3]
+    assert scan_module._places(np.array([-5.0, -4.85, -5.0, -9.0, 0.0])) == [3, 0]
+    # the lowest three of four
+    assert scan_module._places(np.array([-2.0, 0.0, -3.0, 0.0, -4.0, 0.0, -5.0])) == [6, 4, 2]
+
+
 def test_the_order_of_many_rows_does_not_matter():
     X, y = waves(150)
     order = np.random.default_rng(1).permutation(150)

@@ -35,7 +35,7 @@ __all__ = ["Learned", "at_level", "learn", "learn_from_starts", "learn_with"]
 _COARSEST, _COARSEST_EACH = 150, 15
 _ROWS_PER_MEAN_FUNCTION = 5
 # Decrease of -2 log density that is not worth another step on all rows, where they are few.
-_TOLERANCE = 1e-9
+_TOLERANCE = 1e-7
 # Rows of which a step takes ten seconds and more.
 _VERY_MANY = 5000
 # Steps on all rows and flops of a thread in a second that a rough time is made of.
@@ -143,10 +143,10 @@ def learn(task, theta, bounds, *, report=None):
     """
     found, n_calls, halvings = None, 0, _halvings(task)
     while True:
-        rows, is_last = task.drawn(len(task) >> halvings), halvings == 0
-        level = task if is_last else task.subset(rows).of_varying_outputs()
+        n_rows, is_last = len(task) >> halvings, halvings == 0
+        level = task if is_last else task.subset(task.drawn(n_rows)).of_varying_outputs()
         if level is not None:  # these rows have something to learn from
-            with threads_for(len(rows)):
+            with threads_for(n_rows):
                 objective = _objective(level, task, found)
                 if halvings == 1:
                     found = _with_valley_of_all_rows(found, objective, task, theta, bounds)

@@ -21,6 +21,8 @@ _ROWS = 48
 _REACH, _STEP, _RATIO_STEP = 3, float(np.log(4.0)), 1.0
 # Minima that are worth a descent, and the -2 log evidence, less that of noise alone, of all but the lowest.
 _MOST, _MORE_THAN_NOISE = 3, 0.1
+# How far the -2 log evidence rises between a minimum and a lower one: less is a plateau, and no valley.
+_RISE = 0.1
 
 
 def scan(task, theta, bounds, ratios):
@@ -76,5 +78,11 @@ def _places(values):
     """Return where a sequence has minima that are worth a descent, the lowest first."""
     padded = np.concatenate([[np.inf], values, [np.inf]])
     places = np.flatnonzero((values <= padded[:-2]) & (values <= padded[2:]))
-    first, others = np.split(places[np.argsort(values[places], kind="stable")][:_MOST], [1])
-    return [*first, *others[values[others] < -_MORE_THAN_NOISE]]
+    first, others = np.split(places[np.argsort(values[places], kind="stable")], [1])
+    deep = others[values[others] < -_MORE_THAN_NOISE]
+    return [*first, *(k for k in deep if _rise(values, first[0], k) > _RISE)][:_MOST]
+
+
+def _rise(values, lowest, other):
+    """Return how far a sequence rises on the way from another minimum to the lowest one."""
+    return values[min(lowest, other) : max(lowest, other)].max() - values[other]
