@@ -603,11 +603,11 @@ def ascent_of(Phi, y, d, noise=None, **settings):
 def test_a_function_is_missing_that_is_relevant_and_gains(relevance, gain, is_missing):
     ascent = ascent_of(np.eye(5), [1.0, 2.0, 7.0, 9.0, 3.0], np.array([0.0, 0.0, 0.0, 4.0, 0.0]), least=0.5)
 
-    def outlook(active, S, Q, rest, d):
-        assert (S, Q, rest, d) == (1.0, 7.0, ascent.active.rest, None)  # those of the best of the others
-        return SimpleNamespace(relevance=np.array([relevance]), gain=np.array([gain]), d=np.array([3.0]))
+    def prospect(active, S, Q):
+        assert (S, Q, active.rest) == (1.0, 7.0, ascent.active.rest)  # those of the best of the others
+        return SimpleNamespace(relevance=relevance, gain=gain, d=3.0)
 
-    ascent.noise = SimpleNamespace(outlook=outlook)
+    ascent.noise = SimpleNamespace(prospect=prospect)
     assert ascent._most_missing() == ((2, 3.0, gain) if is_missing else None)
     nothing = ascent_of(np.ones((2, 0)), np.ones(2), np.zeros(0))
     assert nothing._most_missing() is None
@@ -622,10 +622,7 @@ def test_several_functions_enter_where_one_is_worthwhile(gain, expected):
 
 
 def test_active_functions_are_no_others():
-    ascent = ascent_of(np.eye(3), [5.0, 5.0, 0.1], np.array([0.5, 0.0, 0.0]))
-    outlook = ascent.outlook_of_others()
-    assert outlook.gain[0] == outlook.relevance[0] == outlook.d[0] == 0.0
-    assert outlook.gain[1] > 0.0
+    assert ascent_of(np.eye(3), [5.0, 4.0, 0.1], np.array([0.5, 0.0, 0.0]))._most_missing()[0] == 1
 
 
 def settling_of(Phi, y, d, noise=None):
@@ -726,22 +723,35 @@ def test_the_better_of_both_ends_is_taken(monkeypatch, values):
 
 
 @pytest.mark.parametrize(
-    ("looks", "max_iter", "expected"), [([None], 9, True), ([3, None], 9, True), ([3], 1, False)]
+    ("least", "looks", "max_iter", "expected", "done"),
+    [
+        (0.0, [None, None], 9, True, ["polish"]),
+        (0.0, [3, None, 3, None, None], 9, True, ["take", "rough", "polish", "take", "fine", "polish"]),
+        (0.0, [3], 1, False, ["take", "rough"]),
+        (0.5, [3, None], 9, True, ["take", "rough"]),  # near the maximum is near enough
+    ],
 )
-def test_pools_are_climbed_until_none_is_missing_or_steps_are_used_up(looks, max_iter, expected):
-    ascent = ascent_of(np.eye(4), np.ones(4), np.zeros(4))
-    ascent.max_iter, climbs = max_iter, []
+def test_functions_are_taken_in_until_none_is_missing_from_a_model_afresh(
+    least, looks, max_iter, expected, done
+):
+    ascent, calls, missing = ascent_of(np.eye(4), np.ones(4), np.zeros(4), least=least), [], iter(looks)
+    ascent.max_iter, ascent._most_missing = max_iter, lambda: next(missing) and (3, 1.0, 9.0)
+    ascent.active.carry_on(ascent.active.members, ascent.active.alone())
 
-    def climb():
-        climbs.append(len(ascent.active.values))
+    def take_in(j, d, gain):
+        calls.append("take")
+        ascent.active.carry_on(ascent.active.members, ascent.active.alone())
         ascent.n_steps += 1
 
-    missing = iter(looks)
-    ascent._climb, ascent._pool = climb, lambda: np.array([0, 2])
-    ascent._most_missing = lambda: next(missing)
-    assert ascent._climb_in_pools() == expected
-    assert climbs == [2] * len(looks)
-    assert len(ascent.active.values) == 4
+    def polish():
+        calls.append("polish")
+        ascent.active.refresh()
+
+    ascent._take_in, ascent._polish = take_in, polish
+    ascent.settle = lambda stationary: calls.append({1e-2: "rough", 1e-10: "fine"}[stationary])
+    assert ascent._climb() == expected
+    assert calls == done
+    assert next(missing, "all were looked at") == "all were looked at"
 
 
 # -- steps of covariances

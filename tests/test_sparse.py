@@ -128,13 +128,32 @@ def test_derivatives_by_log_prior_variances(noise):
     np.testing.assert_allclose(here.curvatures(here.gradient())[0], H, rtol=1e-5, atol=1e-6)
 
 
+def outlook_of_others(active, noise):
+    outside = np.where(active.d > 0, 0.0, active.S)
+    return noise.outlook(active, outside, active.Q, active.rest, None)
+
+
+@pytest.mark.parametrize("noise", [ProfiledNoise(80), KnownNoise(0.02)], ids=["profiled", "known"])
+def test_what_one_function_would_do_is_what_all_would(noise):
+    values = FunctionValues(K / np.linalg.norm(K, axis=0), y)
+    active = Active(values, np.where(np.arange(80) == 40, 20.0, 0.0))
+    S, Q = np.append(active.S, [0.0, -1e-14, np.inf, 1.0]), np.append(active.Q, [1.0, 1.0, 1.0, 50.0])
+    outlook = noise.outlook(active, S, Q, active.rest, None)
+    ones = [noise.prospect(active, float(s), float(q)) for s, q in zip(S, Q, strict=True)]
+    assert {gain > 0.0 for _, gain, _ in ones} == {True, False}
+    np.testing.assert_allclose(
+        ones, np.column_stack([outlook.d, outlook.gain, outlook.relevance]), 1e-12, 1e-14
+    )
+
+
 @pytest.mark.parametrize("noise", [ProfiledNoise(80), KnownNoise(0.02)], ids=["profiled", "known"])
 def test_the_best_prior_variance_of_one_function(noise):
     values = FunctionValues(K / np.linalg.norm(K, axis=0), y)
     d = np.zeros(80)
     d[[3, 40]] = 5.0, 20.0
     ascent = Ascent(Active(values, d), noise, 1e-6, 10)
-    others, alone, start = ascent.outlook_of_others(), ascent.active.alone(), noise.value(ascent.active)
+    alone, start = ascent.active.alone(), noise.value(ascent.active)
+    others = outlook_of_others(ascent.active, noise)
     members = noise.outlook(alone, *alone.left_out(), alone.d)
     np.testing.assert_array_equal(noise.belong(alone), members.relevance > 1.0)
     for j, best, gain in [(20, others.d[20], others.gain[20]), (3, members.d[0], members.gain[0])]:
@@ -167,6 +186,29 @@ def test_functions_that_enter_are_as_if_computed_afresh(monkeypatch, cached):
     growth.finish()
     np.testing.assert_array_equal(active.d, fresh.d)
     assert active.log_det == fresh.log_det
+
+
+@pytest.mark.parametrize(("known", "is_fresh"), [([33], True), ([70, 12, 33], False)])
+def test_the_model_afterwards_is_that_of_all_that_entered(known, is_fresh):
+    values, d = FunctionValues(K / np.linalg.norm(K, axis=0), y), np.zeros(80)
+    d[known] = 20.0, *[300.0] * (len(known) - 1)
+    active = Active(values, d)
+    growth = Growth(active)
+    growth.finish()
+    assert active.is_fresh  # for nothing entered
+    for j, d_j in zip((5, 60, 6), (100.0, 3.0, 1e3), strict=True):
+        growth.enter(j, d_j)
+    growth.finish()
+    assert active.is_fresh == is_fresh
+    np.testing.assert_array_equal(active.d, growth.d)
+    fresh = Active(values, growth.d)
+    order = np.searchsorted(fresh.members, active.members)
+    assert active.rest == pytest.approx(fresh.rest, rel=1e-12)
+    assert active.log_det == pytest.approx(fresh.log_det, rel=1e-12)
+    np.testing.assert_allclose(active.alone().pull, fresh.alone().pull[order], rtol=1e-9)
+    np.testing.assert_allclose(
+        active.alone().among(), fresh.alone().among()[np.ix_(order, order)], atol=1e-11
+    )
 
 
 def test_functions_that_the_model_spans_do_not_enter():
@@ -238,6 +280,45 @@ def test_functions_leave_for_the_model_of_the_others():
     assert (nothing.rest, nothing.log_det, nothing.root.shape) == (start.yy, 0.0, (0, 0))
 
 
+def test_a_function_joins_the_others():
+    a, d = [1, 20, 44, 70], np.array([3.0, 1e4, 0.5, 100.0])
+    Phi = K / np.linalg.norm(K, axis=0)
+    start = members_of(a[:3], d[:3]).scaled(np.zeros(3))
+    joined = start.joined(d[3], Phi[:, a[:3]].T @ Phi[:, 70], 1.0, Phi[:, 70] @ y)
+    assert_same_model(joined, members_of(a, d), 1e-11)
+    first = members_of([], []).joined(5.0, np.zeros(0), 1.0, Phi[:, 70] @ y)
+    assert_same_model(first, members_of([70], [5.0]), 1e-12)
+
+
+@pytest.mark.parametrize("cached", [0, 2**17], ids=["all products", "some products"])
+def test_a_model_carries_on_as_if_afresh(monkeypatch, cached):
+    monkeypatch.setattr("skspectral.linalg.active._CACHED", cached)
+    values, d = FunctionValues(K / np.linalg.norm(K, axis=0), y, 0.3), np.zeros(80)
+    d[[3, 40, 77]] = 5.0, 2000.0, 1e5
+    active = Active(values, d)
+    assert active.is_fresh
+    active.enter(20, 50.0)
+    active.leave(1)
+    assert not active.is_fresh
+    np.testing.assert_array_equal(active.members, [3, 77, 20])
+    d[[20, 40]] = 50.0, 0.0
+    fresh, order = Active(values, d), [0, 2, 1]
+    np.testing.assert_array_equal(active.d, d)
+    for name in ("rest", "log_det"):
+        assert getattr(active, name) == pytest.approx(getattr(fresh, name), rel=1e-11)
+    for name in ("undetermined", "S_members", "Q_members"):
+        np.testing.assert_allclose(getattr(active, name), getattr(fresh, name)[order], rtol=1e-9)
+    np.testing.assert_allclose(active.coefficients(), fresh.coefficients()[order], rtol=1e-9)
+    others = np.delete(np.arange(80), active.members)
+    np.testing.assert_allclose(active.S[others], fresh.S[others], atol=1e-12)
+    np.testing.assert_allclose(active.Q[others], fresh.Q[others], atol=1e-11)
+    for found, expected in zip(active.of_others(values.Phi), fresh.of_others(values.Phi), strict=True):
+        np.testing.assert_allclose(found[others], expected[others], atol=1e-11)
+    active.refresh()
+    assert active.is_fresh
+    np.testing.assert_array_equal(active.members, fresh.members)
+
+
 def test_a_step_that_rounding_leaves_no_model_for_is_told():
     broken = Members(np.ones(1), np.array([[1.0 + 1e-3]]), np.ones(1), np.ones(1), 1.0, 0.0, 1.0)
     assert broken.scaled(np.array([700.0])) is None
@@ -264,24 +345,19 @@ def test_too_little_noise_is_a_share_of_the_best():
     )
     best = ProfiledNoise(80).variance(active)
     for share in (0.1, 1.0):
-        looks = [
-            noise.outlook(active, active.S, active.Q, active.rest, None)
-            for noise in (TooLittleNoise(80, share), KnownNoise(share * best))
-        ]
-        np.testing.assert_array_equal(looks[0].gain, looks[1].gain)
-        np.testing.assert_array_equal(looks[0].d, looks[1].d)
+        noises = TooLittleNoise(80, share), KnownNoise(share * best)
+        for s, q in zip(active.S, active.Q, strict=True):
+            assert noises[0].prospect(active, s, q) == noises[1].prospect(active, s, q)
 
 
 @pytest.mark.parametrize("noise", [ProfiledNoise(80), KnownNoise(0.01)], ids=["profiled", "known"])
-def test_nothing_is_missing_outside_of_the_functions_in_sight(monkeypatch, noise):
-    monkeypatch.setattr("skspectral.inference.sparse._FEW", 20)
-    monkeypatch.setattr("skspectral.inference.sparse._POOL", 10)
+def test_nothing_is_missing_at_the_end(noise):
     values, trace = FunctionValues(K / np.linalg.norm(K, axis=0), y), []
     fit = maximise(values, noise, **STEPS, trace=trace)
     assert fit.converged
     assert np.diff(trace).max() < 1e-9 * abs(trace[-1])
     ascent = Ascent(Active(values, fit.active.d), noise, 1e-6, 10)
-    assert ascent.outlook_of_others().relevance.max() < 1.0 + 1e-6
+    assert outlook_of_others(ascent.active, noise).relevance.max() < 1.0 + 1e-6
     assert np.abs(Settling(ascent.active.alone(), noise, 1e-6).gradient()).max() < 1e-6
 
 
@@ -305,7 +381,7 @@ def test_a_newcomer_takes_the_place_of_its_neighbour():
     start = Ascent(Active(values, np.array([1.0, 1.0, 0.0])), noise, 1e-6, 100)
     start.settle(1e-10)
     least, steps = noise.value(start.active), start.n_steps
-    start._let_in(2, start.outlook_of_others().d[2])
+    start._let_in(2, outlook_of_others(start.active, noise).d[2])
     np.testing.assert_array_equal(start.active.members, [0, 2])
     assert noise.value(start.active) < least
     assert start.n_steps == steps + 1
@@ -313,7 +389,7 @@ def test_a_newcomer_takes_the_place_of_its_neighbour():
     assert start.n_steps - steps < 10
     least = noise.value(start.active)
     start._let_in(1, 1e-3)
-    np.testing.assert_array_equal(start.active.members, [0, 1, 2])  # back is no better
+    np.testing.assert_array_equal(start.active.members, [0, 2, 1])  # back is no better
     assert start.active.d[1] == 1e-3
     first = Ascent(Active(values, np.zeros(3)), noise, 1e-6, 100)
     first._let_in(1, 0.5)
@@ -328,6 +404,27 @@ def test_directions_lead_down():
     flat = np.ones((6, 6))
     for expected in (bowl, flat, np.zeros((6, 6))):
         assert g @ descent_direction(g, A + A.T, expected) < 0
+
+
+def test_far_from_the_maximum_the_expected_curvature_replaces_the_curvature():
+    gradient, expected = np.array([0.01, 0.9]), 2.0 * np.eye(2)
+    far = descent_direction(gradient, -np.eye(2), expected)
+    np.testing.assert_allclose(far, -gradient / (2.0 + gradient))
+    near = descent_direction(gradient / 2, -np.eye(2), expected)
+    assert np.all(np.abs(near) > 1.5 * np.abs(far))  # away from the saddle
+
+
+def test_the_last_steps_start_from_the_columns_and_end_there():
+    values, noise, d = FunctionValues(K / np.linalg.norm(K, axis=0), y), ProfiledNoise(80), np.zeros(80)
+    d[[12, 40, 66]] = 20.0, 300.0, 20.0
+    active = Active(values, d)
+    other = Active(FunctionValues(values.Phi, np.roll(y, 7)), d)
+    active.carry_on(active.members, other.alone())  # the last steps must not believe this
+    Ascent(active, noise, 1e-6, 100)._polish()
+    assert active.is_fresh
+    gradient = Settling(Active(values, active.d).alone(), noise, 1e-6).gradient()
+    assert len(gradient) > 0
+    assert np.abs(gradient).max() < 1e-9
 
 
 def test_more_functions_than_are_kept(monkeypatch):

@@ -42,8 +42,6 @@ _ENTRY, _MOST, _MOST_IN_ALL = 1.0, 0.5, 200
 _WORTHWHILE_PER_ROW, _WORTHWHILE, _WORTHWHILE_AT_MOST = 5e-5, 0.1, 1.0
 # The gain of a function that must not be missing to tell which of several ends is the better one.
 _TO_COMPARE = 0.5
-# Functions up to which all are looked at after every change; others that are, beyond, at least.
-_FEW, _POOL = 250, 100
 # Gradient at which Newton's steps stop, and coarsely.
 _STATIONARY, _ROUGHLY_STATIONARY = 1e-10, 1e-2
 
@@ -104,12 +102,6 @@ class Ascent:
         self.n_steps, self.trace, self.least = n_steps, trace, least
         self.worthwhile = max(worthwhile(_rows(noise, active.values)), least)
 
-    def outlook_of_others(self):
-        """Return what functions would do that are not active, and nothing for those that are."""
-        active = self.active
-        outside = np.where(active.d > 0, 0.0, active.S)
-        return self.noise.outlook(active, outside, active.Q, active.rest, None)
-
     def _count(self, model):
         self.n_steps += 1
         if self.trace is not None:
@@ -120,10 +112,10 @@ class Ascent:
         growth = Growth(self.active)
         while growth.size < most and self.n_steps < self.max_iter:
             j = growth.best()
-            outlook = self.noise.outlook(growth, *growth.of_one(j), growth.rest, None)
-            if not outlook.gain[0] > least:
+            prospect = self.noise.prospect(growth, *growth.of_one(j))
+            if not prospect.gain > least:
                 break
-            growth.enter(j, outlook.d[0])
+            growth.enter(j, prospect.d)
             self._count(growth)
         growth.finish()
 
@@ -137,52 +129,38 @@ class Ascent:
         while len(settling.kept) and self.n_steps < self.max_iter and settling.step():
             self._count(settling.members)
         if self.n_steps > before:
-            active.d[:] = 0.0
-            active.d[a[settling.kept]] = settling.members.d
-            active.refresh()
+            active.carry_on(a[settling.kept], settling.members)
 
     def run(self):
         """Climb until every function is where it belongs; return a `SparseFit`."""
         self.settle(_ROUGHLY_STATIONARY)
-        many = len(self.active.values) > _FEW
-        converged = self._climb_in_pools() if many else self._climb()
+        converged = self._climb()
         value, noise_var = self.noise.value(self.active), self.noise.variance(self.active)
         return SparseFit(self.active, float(value), float(noise_var), self.n_steps, converged)
 
     def _climb(self):
-        """Climb with all functions in sight; return whether every one is where it belongs."""
+        """Take in functions and settle in turn; return whether every one is where it belongs.
+
+        Near the maximum everything is computed afresh, before and after the last steps.
+        """
         converged, stationary = False, _ROUGHLY_STATIONARY
-        final = _ROUGHLY_STATIONARY if self.least else _STATIONARY
+        is_rough = self.least > 0
         while self.n_steps < self.max_iter and not converged:
             missing = self._most_missing()
             if missing is not None:
                 self._take_in(*missing)
                 self.settle(stationary)
-            elif stationary > final:
-                stationary = final
-                self.settle(stationary)
+            elif not (is_rough or (self.active.is_fresh and stationary == _STATIONARY)):
+                stationary = _STATIONARY
+                self._polish()
             else:
                 converged = True
         return converged
 
-    def _climb_in_pools(self):
-        """Climb with the most relevant functions in sight, until a look at all others finds none missing."""
-        converged = False
-        while self.n_steps < self.max_iter and not converged:
-            here, pool = self.active, self._pool()
-            self.active = Active(here.values.among(pool), here.d[pool])
-            self._climb()
-            here.d[pool], self.active = self.active.d, here
-            here.refresh()
-            converged = self.n_steps < self.max_iter and self._most_missing() is None
-        return converged
-
-    def _pool(self):
-        """Return the active functions and the most relevant others, as many of them."""
-        members = self.active.members
-        others = np.argsort(-self.outlook_of_others().relevance, kind="stable")
-        others = others[: max(_POOL, len(members))]
-        return np.union1d(members, others)
+    def _polish(self):
+        self.active.refresh()
+        self.settle(_STATIONARY)
+        self.active.refresh()
 
     def _take_in(self, j, d, gain):
         """Let functions enter that are worthwhile, or j with prior variance d if its gain is too small."""
@@ -201,11 +179,11 @@ class Ascent:
         if len(active.members):
             place = active.most_alike(j)
             without, S, Q = active.in_place_of(place, j)
-            outlook = self.noise.outlook(without, S, Q, without.rest, None)
-            if self.noise.value(without) - outlook.gain[0] < self.noise.value(active):
-                active.d[active.members[place]], d = 0.0, outlook.d[0]
-        active.d[j] = d
-        active.refresh()
+            prospect = self.noise.prospect(without, S, Q)
+            if self.noise.value(without) - prospect.gain < self.noise.value(active):
+                active.leave(place)
+                d = prospect.d
+        active.enter(j, d)
         self._count(active)
 
     def _most_missing(self):
@@ -217,9 +195,9 @@ class Ascent:
             return None
         growth = Growth(self.active)
         j = growth.best()
-        outlook = self.noise.outlook(growth, *growth.of_one(j), growth.rest, None)
-        belongs = outlook.relevance[0] > 1.0 + self.tol and outlook.gain[0] > self.least
-        return (j, outlook.d[0], outlook.gain[0]) if belongs else None
+        prospect = self.noise.prospect(growth, *growth.of_one(j))
+        belongs = prospect.relevance > 1.0 + self.tol and prospect.gain > self.least
+        return (j, prospect.d, prospect.gain) if belongs else None
 
 
 def _rows(noise, values):

@@ -65,17 +65,17 @@ class Settling:
 
         All of them at once if the evidence agrees, else half of them, those of the largest gains, and so on.
         """
+        if self._removed(leaves):
+            return True
         gain = self.noise.outlook(self.members, *self.members.left_out(), self.members.d).gain
-        count = np.count_nonzero(leaves)
         order = np.argsort(np.where(leaves, -gain, np.inf), kind="stable")
-        while count and not self._removed(order[:count]):
+        place, count = np.argsort(order), np.count_nonzero(leaves) // 2
+        while count and not self._removed(place < count):
             count //= 2
         return count > 0
 
-    def _removed(self, positions):
+    def _removed(self, leave):
         """Return whether the model is no worse without some functions; if so, they are gone."""
-        leave = np.zeros(len(self.kept), dtype=bool)
-        leave[positions] = True
         without, value = self.members.without(leave), self.noise.value(self.members)
         better = self.noise.value(without) <= value + _rounding(value)
         if better:

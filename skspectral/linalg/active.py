@@ -78,17 +78,14 @@ class FunctionValues:
     def _products(self):
         return self.Phi.T @ self.Phi
 
-    def products_with(self, j):
-        """Return the products of column j with all columns, (k,)."""
-        return self._products[j] if self.Phi.size > _CACHED else self.Phi[:, j] @ self.Phi
+    def products_with(self, a):
+        """Return the products of column a with all columns, (k,), or of several, (len(a), k)."""
+        return self._products[a] if self.Phi.size > _CACHED else self.Phi[:, a].T @ self.Phi
 
-    def among(self, a):
-        """Return the functions a alone, on as many coordinates where there are more."""
-        Phi = self.Phi[:, a]
-        if len(Phi) < len(a):
-            return FunctionValues(Phi, self.y, self.outside)
-        R, y, outside = _triangular(Phi, self.y[:, None])
-        return FunctionValues(R, y[:, 0], float(outside[0]) + self.outside)
+    @cached_property
+    def products_with_target(self):
+        """Products of all columns with the target, (k,)."""
+        return self.y @ self.Phi
 
 
 class Evidence(NamedTuple):
@@ -125,6 +122,8 @@ class Active:
         phi_i'C^-1 phi_i and phi_i'C^-1 y of every function; good for those that are not active.
     S_members, Q_members : ndarray of shape (M,)
         The same of active functions, without differences of large numbers.
+    is_fresh : bool
+        Whether all of this is from the columns, or from what was known before some steps.
 
     Notes
     -----
@@ -134,8 +133,10 @@ class Active:
         covariance of coefficients D^1/2 Q_2 Q_2' D^1/2.
 
     Orthogonality keeps the digits that the normal equations lose where functions are alike and noise is
-    small, which is the ordinary case for smooth kernels. Any change starts afresh, O(n M^2), and n M k where
-    S and Q of all functions are asked for: `Growth` and `Members` make many changes at less cost.
+    small, which is the ordinary case for smooth kernels. A model afresh costs O(n M^2), and n M k where S and
+    Q of all functions are asked for. `Growth` and `Members` make many changes at less cost; after these the
+    model may `carry_on` with the Q_2 that they know. Then Q_1'Phi = Q_2'D^1/2 Phi_a'Phi, O(M^2 k) where
+    products of the functions are at hand; of its digits those are lost that R has in its condition.
     """
 
     def __init__(self, values, d):
@@ -150,18 +151,44 @@ class Active:
 
     def refresh(self):
         """Compute everything from d."""
-        self.members = np.flatnonzero(self.d)
+        a = np.flatnonzero(self.d)
+        M, d = len(a), self.d[a]
+        factor, tau = _reflectors(self._augmented(a, np.sqrt(d)))
+        Q2 = dtrtri(factor[:M, :M])[0] * _upper(M) if M else np.zeros((0, 0))
+        log_det = 2.0 * float(np.log(np.abs(factor.diagonal()[:M])).sum())
+        w, rest = factor[:M, M], float(factor[M, M] ** 2) + self.values.outside
+        self._become(a, Members(d, Q2, w, Q2 @ w, rest, log_det, self.yy), (factor, tau))
+
+    def carry_on(self, a, members):
+        """Become the model of functions a that `members` describes, without a decomposition of columns."""
+        self.d[:] = 0.0
+        self.d[a] = members.d
+        self._become(a, members, None)
+
+    def _become(self, a, members, reflectors):
+        self.members, self._alone, self._reflectors = a, members, reflectors
+        self.rest, self.log_det = members.rest, members.log_det
         self._on_rows = self._watched = None
-        M, root = len(self.members), np.sqrt(self.d[self.members])
-        factor, tau = _reflectors(self._augmented(self.members, root))
-        self._reflectors = factor, tau
-        self._Q2 = dtrtri(factor[:M, :M])[0] * _upper(M) if M else np.zeros((0, 0))
-        self.log_det = 2.0 * float(np.log(np.abs(factor.diagonal()[:M])).sum())
-        self._w, self.rest = factor[:M, M], float(factor[M, M] ** 2) + self.values.outside
-        self.undetermined = np.einsum("ij,ij->i", self._Q2, self._Q2)
-        self._pull = self._Q2 @ self._w
-        self.S_members = (1.0 - self.undetermined) / root**2
-        self.Q_members = self._pull / root
+
+    @property
+    def is_fresh(self):
+        """Whether the model is from the columns themselves."""
+        return self._reflectors is not None
+
+    @property
+    def undetermined(self):
+        """Posterior over prior variance of the coefficients, (M,)."""
+        return self._alone.undetermined
+
+    @property
+    def S_members(self):
+        """phi_i'C^-1 phi_i of active functions."""
+        return (1.0 - self.undetermined) / self._alone.d
+
+    @property
+    def Q_members(self):
+        """phi_i'C^-1 y of active functions."""
+        return self._alone.pull / np.sqrt(self._alone.d)
 
     def _augmented(self, a, root):
         """Return [Phi D^1/2, y; I, 0]: the last column of its R is Q_1'y above the root of y'C^-1 y."""
@@ -174,24 +201,48 @@ class Active:
 
     def alone(self):
         """Return the model of the active functions, all others out of sight."""
-        return Members(self.d[self.members], self._Q2, self._w, self._pull, self.rest, self.log_det, self.yy)
+        return self._alone
+
+    def enter(self, j, d):
+        """Let function j enter with prior variance d, by what is known of the others."""
+        values, a = self.values, self.members
+        known = values.products_with(j)[a], values.squares[j], values.products_with_target[j]
+        self.carry_on(np.append(a, j), self._alone.joined(d, *known))
+
+    def leave(self, i):
+        """Let the i-th active function go, by what is known of the others."""
+        gone = np.arange(len(self.members)) == i
+        self.carry_on(self.members[~gone], self._alone.without(gone))
 
     def _rows(self):
         """Return Q_1 and C^-1 y, which only other functions ask for."""
         if self._on_rows is None:
             n, M = len(self.values.y), len(self.members)
-            factor, tau = self._reflectors
-            Q1 = dorgqr(factor[:, :M], tau[:M], lwork=_BLOCK * M)[0][:n] if M else np.zeros((n, 0))
-            self._on_rows = Q1, self.values.y - Q1 @ self._w
+            if not self.is_fresh:
+                Q1 = self.values.Phi[:, self.members] @ self.covariance_root()
+            elif M:
+                factor, tau = self._reflectors
+                Q1 = dorgqr(factor[:, :M], tau[:M], lwork=_BLOCK * M)[0][:n]
+            else:
+                Q1 = np.zeros((n, 0))
+            self._on_rows = Q1, self.values.y - Q1 @ self._alone.w
         return self._on_rows
 
     def watch(self):
         """Return S and Q of all functions, with what rounding left of S, and Q_1'Phi."""
         if self._watched is None:
-            Q1, left = self._rows()
-            T = Q1.T @ self.values.Phi
-            self._watched = self.values.squares - _squares(T), left @ self.values.Phi, T
+            self._watched = self._watched_afresh() if self.is_fresh else self._watched_by_products()
         return self._watched
+
+    def _watched_afresh(self):
+        Q1, left = self._rows()
+        T = Q1.T @ self.values.Phi
+        return self.values.squares - _squares(T), left @ self.values.Phi, T
+
+    def _watched_by_products(self):
+        values = self.values
+        T = self.covariance_root().T @ values.products_with(self.members)
+        return values.squares - _squares(T), values.products_with_target - self._alone.w @ T, T
 
     @staticmethod
     def independent(S, instead=0.0):
@@ -215,19 +266,18 @@ class Active:
 
     def most_alike(self, j):
         """Return the position among the active functions of that nearest to function j or its opposite."""
-        Phi = self.values.Phi
-        return int(np.argmax(np.abs(Phi[:, j] @ Phi[:, self.members])))
+        return int(np.argmax(np.abs(self.values.products_with(j)[self.members])))
 
     def in_place_of(self, i, j):
         """Return the model without the i-th active function, and phi_j'C^-1 phi_j and phi_j'C^-1 y there.
 
-        The last two as arrays of one number. With V_ij = phi_i'C^-1 phi_j and share u_i = 1 - d_i S_i, C^-1
+        With V_ij = phi_i'C^-1 phi_j and share u_i = 1 - d_i S_i, C^-1
         without function i is C^-1 + d_i/u_i C^-1 phi_i phi_i'C^-1.
         """
-        (S, Q, T), share, pull = self.watch(), self.undetermined[i], self._pull[i]
-        common = self._Q2[i] @ T[:, j : j + 1]  # d_i^1/2 V_ij
+        (S, Q, T), share, pull = self.watch(), self.undetermined[i], self._alone.pull[i]
+        common = float(self._alone.root[i] @ T[:, j])  # d_i^1/2 V_ij
         without = Evidence(self.rest + pull**2 / share, self.log_det + np.log(share), self.yy)
-        return without, S[j : j + 1] + common**2 / share, Q[j : j + 1] + common * pull / share
+        return without, float(S[j] + common**2 / share), float(Q[j] + common * pull / share)
 
     def with_function(self, Phi, here, values):
         """Return phi'C^-1 phi of other functions (n, k), and what the active ones leave of each at a point.
@@ -237,7 +287,7 @@ class Active:
         Q1, _ = self._rows()
         T = Q1.T @ Phi
         S = np.maximum(_squares(Phi) - _squares(T), 0.0)
-        explained = np.sqrt(self.d[self.members])[:, None] * (self._Q2 @ T)
+        explained = np.sqrt(self.d[self.members])[:, None] * (self._alone.root @ T)
         return S, values - np.einsum("kj,jk->k", here, explained)
 
     def coefficients(self):
@@ -246,7 +296,7 @@ class Active:
 
     def covariance_root(self):
         """Return A (M, M) with the posterior covariance AA' of these coefficients, noise of variance 1."""
-        return np.sqrt(self.d[self.members])[:, None] * self._Q2
+        return np.sqrt(self._alone.d)[:, None] * self._alone.root
 
 
 @lru_cache(maxsize=8)

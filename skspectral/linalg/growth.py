@@ -1,5 +1,7 @@
 """Functions enter a model one after the other, all others in sight."""
 
+import math
+
 import numpy as np
 
 __all__ = ["Growth"]
@@ -27,7 +29,8 @@ class Growth:
     Notes
     -----
     With function j of prior variance d, C_new^-1 = C^-1 - tt'/(1/d + S_j), t = C^-1 phi_j. What C^-1 takes
-    off phi_i'phi_j is kept as T'T with a row of T for each active function: a new one costs O(k M).
+    off phi_i'phi_j is kept as T'T with a row of T for each active function: a new one costs O(k M). The
+    triangle R (see `Active`) has a column d^1/2 T_j above (1 + d S_j)^1/2 for each function that entered.
     """
 
     def __init__(self, active):
@@ -36,32 +39,48 @@ class Growth:
         S, self.Q, self._T = active.watch()
         self.S, self.Q, self.size = S.copy(), self.Q.copy(), len(active.members)
         self.S[active.members] = np.inf
+        self._entered, self._lengths, self._w = [], [], []
 
     def best(self):
         """Return the function of the largest Q^2/S, which is that of the largest gain."""
         return int(np.argmax(self.Q * self.Q / self._start.independent(self.S, np.inf)))
 
     def of_one(self, j):
-        """Return S and Q of function j as arrays of one number."""
-        return self.S[j : j + 1], self.Q[j : j + 1]
+        """Return S and Q of function j."""
+        return float(self.S[j]), float(self.Q[j])
 
     def enter(self, j, d):
         """Let function j enter with prior variance d."""
-        m, s = self.size, self.S[j]
+        m, (s, q) = self.size, self.of_one(j)
         if m == len(self._T):
             self._T = np.concatenate([self._T, np.empty((m + 8, self._T.shape[1]))])
         t = self._T[m]
         np.subtract(self._start.values.products_with(j), self._T[:m, j] @ self._T[:m], out=t)
-        t /= np.sqrt(1.0 / d + s)
-        w = self.Q[j] / np.sqrt(1.0 / d + s)
+        size = math.sqrt(1.0 / d + s)
+        t /= size
+        w = q / size
         self.S -= t * t
         self.Q -= w * t
         self.rest -= w * w
-        self.log_det += np.log1p(d * s)
+        self.log_det += math.log1p(d * s)
         self.d[j], self.S[j], self.size = d, np.inf, m + 1
+        self._entered.append(j)
+        self._lengths.append(math.sqrt(1.0 + d * s))
+        self._w.append(w)
 
     def finish(self):
-        """Give the prior variances to the model that this began with."""
-        if self.size > len(self._start.members):
-            self._start.d[:] = self.d
-            self._start.refresh()
+        """Give the functions to the model that this began with; afresh if it has more than twice as many."""
+        start, known = self._start, len(self._start.members)
+        if self.size > 2 * known:
+            start.d[:] = self.d
+            start.refresh()
+        elif self._entered:
+            new = np.array(self._entered)
+            start.carry_on(np.append(start.members, new), self._bordered(start.alone(), new, known))
+
+    def _bordered(self, members, new, known):
+        d = self.d[new]
+        columns = self._T[: self.size, new] * np.sqrt(d)
+        corner = np.triu(columns[known:], 1)
+        corner.flat[:: len(new) + 1] = self._lengths
+        return members.bordered(d, columns[:known], corner, np.array(self._w))

@@ -1,10 +1,11 @@
 """The prior variances of few functions change; all other functions are out of sight."""
 
+import math
 from functools import cached_property
 
 import numpy as np
 from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dgeqrf, dormqr, dpotrf, dtrtrs
+from scipy.linalg.lapack import dgeqrf, dormqr, dpotrf, dtrtri, dtrtrs
 
 __all__ = ["Members"]
 
@@ -91,6 +92,35 @@ class Members:
         return Members(
             self.d * np.exp(x), (root, L, shrunk), w, shrunk * moved, float(rest), float(log_det), self.yy
         )
+
+    def joined(self, d, common, square, with_target):
+        """Return the model with one more function, of prior variance d, which is the last one then.
+
+        Given its products with the functions (M,), with itself and with the target. With t = root'D^1/2
+        common, its S = square - t't and its Q = with_target - w't, the triangle R = root^-1 gains the column
+        d^1/2 t above (1 + d S)^1/2.
+        """
+        t = (np.sqrt(self.d) * common) @ self.root
+        S, Q = max(square - t @ t, 0.0), with_target - self.w @ t
+        long = math.sqrt(1.0 + d * S)
+        w = np.array([math.sqrt(d) * Q / long])
+        return self.bordered(np.array([d]), math.sqrt(d) * t[:, None], np.array([[long]]), w)
+
+    def bordered(self, d, above, corner, w):
+        """Return the model with m more functions, of which the triangle R and the target's w are known.
+
+        The columns of R are `above` (M, m) and the triangle `corner` (m, m) below, those of its inverse
+        -root above corner^-1 and corner^-1.
+        """
+        size, m = len(self.d), len(d)
+        inverse = dtrtri(corner)[0]
+        root = np.zeros((size + m, size + m), order="F")
+        root[:size, :size] = self.root
+        root[:size, size:] = -(self.root @ (above @ inverse))
+        root[size:, size:] = inverse
+        d, w_new = np.concatenate([self.d, d]), np.concatenate([self.w, w])
+        rest, log_det = self.rest - w @ w, self.log_det + 2.0 * np.log(corner.diagonal()).sum()
+        return Members(d, root, w_new, root @ w_new, float(rest), float(log_det), self.yy)
 
     def without(self, leave):
         """Return the model without some functions, by a mask of them.
