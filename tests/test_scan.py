@@ -148,6 +148,36 @@ def test_a_plateau_is_no_valley():
     assert scan_module._places(np.array([-2.0, 0.0, -3.0, 0.0, -4.0, 0.0, -5.0])) == [6, 4, 2]
 
 
+def test_rows_of_a_scan_are_the_neighbourhoods_of_four():
+    X, y = waves(300)
+    task = task_of(X, y)
+    chosen, centres = scan_module._neighbourhoods(task), list(task.drawn(4))
+    expected = list(centres)
+    for centre in centres:
+        near = sorted((i for i in range(300) if i not in expected), key=lambda i: abs(X[i, 0] - X[centre, 0]))
+        expected += near[:11]
+    assert list(chosen) == sorted(expected)
+    assert len(chosen) == 48
+
+
+def test_fast_waves_are_seen_among_neighbours():
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-20.0, 20.0, (290, 2))
+    y = np.sin(0.6 * X[:, 0]) + 0.1 * X[:, 1] + 0.05 * rng.normal(size=290)
+    kernel = ConstantKernel() * RBF(1.0) + WhiteKernel()
+    gp = SpectralGPRegressor(kernel, fit_intercept=False).fit(X, y)
+    lengths = np.exp(np.linspace(-1.0, 5.0, 61))
+    fixed = [SpectralGPRegressor(RBF(a), optimizer=None, fit_intercept=False).fit(X, y) for a in lengths]
+    assert gp.log_marginal_likelihood_value_ > max(f.log_marginal_likelihood_value_ for f in fixed) - 1e-6
+
+
+def test_inputs_beyond_all_numbers_have_neighbours_too():
+    X, y = waves(100)
+    chosen = scan_module._neighbourhoods(task_of(1e200 * X, y))
+    assert len(chosen) == len(set(chosen)) <= 48
+    assert set(task_of(1e200 * X, y).drawn(4)) <= set(chosen)
+
+
 def test_the_order_of_many_rows_does_not_matter():
     X, y = waves(150)
     order = np.random.default_rng(1).permutation(150)
@@ -176,7 +206,8 @@ def test_priors_of_theta_count():
 
 def test_rows_without_variation_and_kernels_beyond_all_numbers_propose_nothing(monkeypatch):
     X, y = waves(100)
-    y[:48] = 2.0
+    y[:48], X[:48] = 2.0, 0.01 * X[:48]  # close to each other, and far from all others
+    X[48:] += 100.0
     monkeypatch.setattr(Task, "drawn", lambda task, n_rows: np.arange(n_rows))
     assert scan(task_of(X, y, intercept=True), np.zeros(1), WIDE, RATIOS) == scan_module.Scan([], 0)
     flat = scan(task_of(X[:9], np.zeros(9) + 1e-3 * (np.arange(9) == 0)), np.zeros(1), WIDE, RATIOS)

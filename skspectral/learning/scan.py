@@ -2,12 +2,14 @@
 
 A spectrum of K shows the evidence at every noise ratio. The least -2 log evidence over the noise ratios is a
 function of theta alone, and a few dozen rows are enough to see about where it has its minima: a spectrum of
-them costs less than a step of a descent on all rows.
+them costs less than a step of a descent on all rows. They are neighbourhoods of a few rows: rows drawn from
+everywhere are farther from each other than all rows are, and do not see short lengths.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from ..criteria.evidence import profiles_of_stack
 from ..kernels.attached import attach
@@ -15,8 +17,8 @@ from ..linalg.stack import spectra_of_stack
 
 __all__ = ["Scan", "scan"]
 
-# Rows of a scan.
-_ROWS = 48
+# Neighbourhoods of a scan, and the rows of each.
+_PLACES, _NEIGHBOURS = 4, 12
 # Values of theta on each side of the start, and the steps between them and between log noise ratios.
 _REACH, _STEP, _RATIO_STEP = 3, float(np.log(4.0)), 1.0
 # Minima that are worth a descent, and the -2 log evidence, less that of noise alone, of all but the lowest.
@@ -39,7 +41,8 @@ def scan(task, theta, bounds, ratios):
     ratios : tuple of float
         Smallest and largest log noise ratio.
     """
-    few = task if len(task) <= _ROWS else task.subset(task.drawn(_ROWS)).of_varying_outputs()
+    n_rows = _PLACES * _NEIGHBOURS
+    few = task if len(task) <= n_rows else task.subset(_neighbourhoods(task)).of_varying_outputs()
     if few is None:  # these rows have nothing to learn from
         return Scan([], 0)
     x = np.linspace(*ratios, int(np.ceil((ratios[1] - ratios[0]) / _RATIO_STEP)) + 1)
@@ -53,6 +56,24 @@ class Scan:
 
     points: list
     n_spectra: int
+
+
+def _neighbourhoods(task):
+    """Return indices of a few rows and of those next to each of them; rows from everywhere without distances.
+
+    Inputs that are no numbers have none.
+    """
+    X = task.data.X
+    if not (isinstance(X, np.ndarray) and X.dtype.kind == "f"):
+        return task.drawn(_PLACES * _NEIGHBOURS)
+    centres = task.drawn(_PLACES)
+    distances = cdist(X[centres], X)
+    distances[:, centres] = np.inf
+    chosen = [centres]
+    for row in distances:
+        chosen.append(np.argsort(row, kind="stable")[: _NEIGHBOURS - 1])
+        distances[:, chosen[-1]] = np.inf
+    return np.unique(np.concatenate(chosen))  # beyond all numbers, distances are alike
 
 
 def _grid(middle, lower, upper):
