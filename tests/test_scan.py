@@ -1,5 +1,7 @@
 """Scans of one parameter on few rows, beside dense profiles of the evidence."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.linalg import null_space
@@ -116,12 +118,21 @@ def test_noise_ratios_are_no_farther_apart_than_a_step(monkeypatch, high, step, 
 
 
 def test_many_rows_are_scanned_by_few_of_them(monkeypatch):
-    drawn = Task.drawn
-    asked = []
-    monkeypatch.setattr(Task, "drawn", lambda task, n: asked.append(n) or drawn(task, n))
+    scanned, profiles = [], scan_module._profiles
+    monkeypatch.setattr(
+        scan_module, "_profiles", lambda task, *where: scanned.append(len(task)) or profiles(task, *where)
+    )
     for n in (47, 48, 49, 200):
         scan(task_of(*waves(n)), np.zeros(1), WIDE, RATIOS)
-    assert asked == [48, 48]
+    assert scanned == [47, 48, 48, 48]
+
+
+def test_inputs_without_distances_are_drawn_from_everywhere():
+    task = task_of(*waves(60))
+    words = SimpleNamespace(data=SimpleNamespace(X=task.data.X.astype(str)), drawn=lambda n: ("drawn", n))
+    assert scan_module._neighbourhoods(words) == ("drawn", 48)
+    words.data.X = task.data.X.tolist()
+    assert scan_module._neighbourhoods(words) == ("drawn", 48)
 
 
 def test_only_minima_that_explain_something_follow_the_first():
