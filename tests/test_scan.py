@@ -155,6 +155,7 @@ def test_a_plateau_is_no_valley():
     assert scan_module._places(np.array([-5.0, -4.95, -5.0, -9.0, 0.0])) == [3]
     assert scan_module._places(np.array([-5.0, -4.85, -5.0, -9.0, 0.0])) == [3, 0]
     assert scan_module._places(np.array([-9.0, 0.0, -3.0, -5.0, 0.0])) == [0, 3]  # nor is the way into one
+    assert scan_module._places(np.array([-9.0, 0.0, -5.0, -5.0, 0.0])) == [0, 2]
     # the lowest three of four
     assert scan_module._places(np.array([-2.0, 0.0, -3.0, 0.0, -4.0, 0.0, -5.0])) == [6, 4, 2]
 

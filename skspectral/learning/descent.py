@@ -321,7 +321,7 @@ def _newton_direction(B, gradient, free, longest):
     else:
         direction = np.zeros_like(gradient)
         direction[free] = -_solved(B[np.ix_(free, free)], gradient[free])
-    return direction * min(1.0, longest / max(np.abs(direction).max(), longest))
+    return direction * (longest / max(np.abs(direction).max(), longest))
 
 
 def _solved(B, gradient):

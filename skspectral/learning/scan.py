@@ -99,11 +99,14 @@ def _places(values):
     """Return where a sequence has minima that are worth a descent, the lowest first."""
     padded = np.concatenate([[np.inf], values, [np.inf]])
     places = np.flatnonzero((values <= padded[:-2]) & (values <= padded[2:]))
-    first, others = np.split(places[np.argsort(values[places], kind="stable")], [1])
-    deep = others[values[others] < -_MORE_THAN_NOISE]
-    return [*first, *(k for k in deep if _rise(values, first[0], k) > _RISE)][:_MOST]
+    kept = []
+    for k in places[np.argsort(values[places], kind="stable")]:
+        is_deep = values[k] < -_MORE_THAN_NOISE and all(_rise(values, k, lower) > _RISE for lower in kept)
+        if is_deep or not kept:
+            kept.append(k)
+    return kept[:_MOST]
 
 
-def _rise(values, lowest, other):
-    """Return how far a sequence rises on the way from another minimum to the lowest one."""
-    return values[min(lowest, other) : max(lowest, other)].max() - values[other]
+def _rise(values, place, lower):
+    """Return how far a sequence rises on the way from a minimum to a lower one."""
+    return values[min(place, lower) : max(place, lower)].max() - values[place]

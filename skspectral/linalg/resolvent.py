@@ -53,7 +53,7 @@ class Resolvent:
         """
         rows.project(K)
         # The mean space gets an eigenvalue like the others: g alone there would spoil the condition.
-        shift = float(np.trace(K)) / len(K) or 1.0
+        shift = float(np.trace(K)) / len(K)
         if rows.n_mean:
             add_outer(K, shift * rows.Q, rows.Q)
         K.flat[:: len(K) + 1] += noise_ratio
