@@ -198,7 +198,7 @@ def test_log_evidence_is_the_textbook_one_at_the_reported_variances(fit_intercep
         reference.reml(K, y, F, *variances) if fit_intercept else reference.log_evidence(K, y, *variances)
     )
     assert model.log_evidence_ == pytest.approx(expected, rel=1e-8)
-    assert model.noise_variance_ / model.signal_variance_ == pytest.approx(model.alpha_, rel=1e-12)
+    assert model.noise_variance_ / model.signal_variance_ == pytest.approx(model.alpha_, rel=1e-12, abs=0.0)
 
 
 def test_the_variance_of_the_dual_coefficients_is_proposition_2_4():

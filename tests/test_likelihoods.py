@@ -456,13 +456,13 @@ def test_class_probabilities_against_dense_integration(mean, sd):
     assert P.shape == (1, 2)
     for c, q in enumerate((-1.0, 1.0)):
         expected = dense(lambda f, q=q: special.expit(q * f), mean, sd, breaks)
-        assert P[0, c] == pytest.approx(expected, rel=1e-6)
+        assert P[0, c] == pytest.approx(expected, rel=1e-6, abs=0.0)
         assert Bernoulli().predictive_log_density(c, mean, sd**2) == pytest.approx(np.log(expected), abs=1e-6)
     probit = Bernoulli(link="probit")
     expected = dense(special.ndtr, mean, sd, breaks)
-    assert probit.predictive_mean(mean, sd**2) == pytest.approx(expected, rel=1e-9)
+    assert probit.predictive_mean(mean, sd**2) == pytest.approx(expected, rel=1e-9, abs=0.0)
     other = dense(lambda f: special.ndtr(-f), mean, sd, breaks)
-    assert np.exp(probit.predictive_log_density(0, mean, sd**2)) == pytest.approx(other, rel=1e-9)
+    assert np.exp(probit.predictive_log_density(0, mean, sd**2)) == pytest.approx(other, rel=1e-9, abs=0.0)
 
 
 def test_distribution_functions_of_counts_and_classes_are_steps():
@@ -601,8 +601,8 @@ def test_certain_classes_keep_their_digits():
     assert np.allclose(Bernoulli().log_density(0, z), -z)
     latent = np.array([[40.0, 0.0, 1.0], [0.0, 1e3, -1e3]])
     soft = Categorical().derivatives([0, 0], latent)
-    assert soft.first[0, 0] == pytest.approx(np.exp(-40) + np.exp(-39), rel=1e-14)
-    assert soft.curvature()[0, 0, 0] == pytest.approx(np.exp(-40) + np.exp(-39), rel=1e-14)
+    assert soft.first[0, 0] == pytest.approx(np.exp(-40) + np.exp(-39), rel=1e-14, abs=0.0)
+    assert soft.curvature()[0, 0, 0] == pytest.approx(np.exp(-40) + np.exp(-39), rel=1e-14, abs=0.0)
     assert np.allclose(
         Categorical().log_density([0, 2], latent), [-np.exp(-40) - np.exp(-39), -2e3], rtol=1e-14
     )
@@ -785,7 +785,7 @@ def test_the_starting_scale_moves_with_the_targets(name, seed, log_size, locatio
     family = type(NOISES[name])
     base, size = family().starting(y), 10.0**log_size
     moved = family().starting(size * (y + location))
-    assert moved.noise_scale == pytest.approx(size * base.noise_scale, rel=1e-6)
+    assert moved.noise_scale == pytest.approx(size * base.noise_scale, rel=1e-6, abs=0.0)
     assert base.noise_scale == pytest.approx(1.4826 * np.median(np.abs(y - np.median(y))) / 3, rel=1e-9)
     assert np.allclose(np.diff(moved.bounds), np.diff(base.bounds))
     assert np.allclose(moved.bounds.mean(), moved.theta[0])

@@ -9,7 +9,12 @@ from problems import close
 
 from skspectral.criteria import CRITERIA
 from skspectral.decomposition import plan as planning
-from skspectral.decomposition.certificate import _check_probes, bracket_width, evidence_bounds
+from skspectral.decomposition.certificate import (
+    _check_probes,
+    bracket_width,
+    evidence_bounds,
+    warn_of_bracket,
+)
 from skspectral.decomposition.data import Data
 from skspectral.decomposition.plan import Plan, Route
 from skspectral.inference import tuned
@@ -17,7 +22,7 @@ from skspectral.inference.solution import solve
 from skspectral.linalg.factors import pivoted_cholesky
 from skspectral.linalg.rows import check_target_size
 from skspectral.linalg.spectrum import Spectrum
-from skspectral.support.exceptions import IndefiniteKernelError
+from skspectral.support.exceptions import IndefiniteKernelError, LowRankWarning
 
 PLENTY = 1e15
 
@@ -175,6 +180,16 @@ def test_the_width_of_brackets():
     assert bracket_width(np.array([1.0, -np.inf]), np.array([1.5, -np.inf])) == 0.5
     assert bracket_width(np.array([1.0, 2.0]), np.array([4.0, 2.5])) == 3.0
     assert bracket_width(np.array([1.0]), np.array([0.5])) == 0.0
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_wide_bracket_is_told_where_a_factor_had_to_do(memory):
+    lower = np.array([-5.0, 3.0])
+    with pytest.warns(LowRankWarning, match=r"12001 rows .* rank 7 .* 0\.25 apart. Set rank above 7"):
+        warn_of_bracket(Plan(), 12_001, 7, lower, lower + np.array([0.25, 0.0]))
+    warn_of_bracket(Plan(), 12_001, 7, lower, lower + 2.0**-7)  # less than a hundredth counts as exact
+    warn_of_bracket(Plan(), 12_000, 7, lower, lower + 1.0)
+    warn_of_bracket(Plan(rank=7), 12_001, 7, lower, lower + 1.0)  # as it was asked for
 
 
 def test_quotients_that_no_positive_matrix_of_a_trace_has_are_refused():

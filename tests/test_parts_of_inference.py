@@ -10,6 +10,7 @@ from scipy.stats import invgamma, norm, t
 
 from skspectral.criteria.joint_evidence import between
 from skspectral.inference import candidates, covariances, modes, sparse, sparse_classes, sparse_newton
+from skspectral.inference.absolute import least_absolute
 from skspectral.inference.averaging import _NO_MASS, VariancePosterior, _edges, _Panels, pooled
 from skspectral.inference.changing_noise import ChangingNoise
 from skspectral.inference.correlated import _Complete
@@ -63,9 +64,8 @@ def test_quantiles_of_components_far_apart_leak_no_warning(exponent):
     assert mixture.quantile(0.9) == pytest.approx(1.0 + scale * t(26.0).ppf(0.8), rel=1e-12)
 
 
-@pytest.mark.parametrize("dof", [3.0, np.inf])
-def test_the_search_for_a_quantile_begins_at_those_of_the_components(dof):
-    """Where all components are one it is there at once: one look, and one that finds nothing to do."""
+def watched(location, scale, dof):
+    """Return a mixture, and the list of points at which its distribution is looked at."""
     looks = []
 
     class Watched(StudentMixture):
@@ -73,9 +73,26 @@ def test_the_search_for_a_quantile_begins_at_those_of_the_components(dof):
             looks.append(y)
             return super()._distribution(y)
 
-    mixture = Watched(np.full((2, 3), 7.0), np.full((2, 3), 2.0), WEIGHT, dof)
+    return Watched(location, scale, WEIGHT, dof), looks
+
+
+@pytest.mark.parametrize("dof", [3.0, np.inf])
+def test_the_search_for_a_quantile_begins_at_those_of_the_components(dof):
+    """Where all components are one it is there at once: one look, and one that finds nothing to do."""
+    mixture, looks = watched(np.full((2, 3), 7.0), np.full((2, 3), 2.0), dof)
     assert mixture.quantile(0.9) == pytest.approx(np.full(2, one(dof, 7.0, 2.0).ppf(0.9)))
     assert len(looks) == 1
+
+
+@pytest.mark.parametrize("dof", [3.0, np.inf])
+@pytest.mark.parametrize("unit", [1e-100, 1.0, 1e100])
+def test_steps_of_newton_find_quantiles_in_any_unit(dof, unit):
+    """Halving of brackets alone would need forty looks."""
+    mixture, looks = watched(unit * LOCATION, unit * SCALE, dof)
+    y = mixture.quantile(0.7)
+    assert len(looks) < 10
+    for end, *row in zip(y / unit, LOCATION, SCALE, strict=True):
+        assert WEIGHT @ one(dof, *row).cdf(end) == pytest.approx(0.7, rel=1e-12)
 
 
 @pytest.mark.filterwarnings("error")
@@ -880,7 +897,7 @@ def test_what_is_missing_is_tried_by_quarters(n_worse, is_found):
     assert (there is not here) == is_found
     assert len(tried) == min(n_worse + 1, 20)
     for k, variance in enumerate(tried):  # 3 over the largest bound of curvatures, of at most 1
-        assert variance == pytest.approx([min(1.5 * 0.25**k, 1.0), 0.0])
+        assert variance == pytest.approx([min(1.5 * 0.25**k, 1.0), 0.0], rel=1e-6, abs=0.0)
 
 
 def test_nothing_is_tried_where_nothing_is_missing():
@@ -1020,3 +1037,36 @@ def test_the_largest_curvature_of_a_row_is_that_of_the_logistic_density():
         p = 1.0 / (1.0 + np.exp(-(F[:, 0] + offset)))
         assert seen.largest_step_curvature(F) == pytest.approx((weight * p * (1.0 - p)).max())
         assert seen.shifted(F) == pytest.approx(F[:, 0] + offset)
+
+
+# -- least absolute deviations
+
+
+@pytest.mark.parametrize("q", [0, 1, 2])
+@pytest.mark.parametrize("penalty", [0.0, 2.0])
+def test_least_absolute_deviations_are_a_minimum_in_every_unit(q, penalty):
+    """In each coefficient alone the cost is convex and broken at few points: none of these is better."""
+    rng = np.random.default_rng(0)
+    Phi, y, basis = rng.normal(size=(12, 3)), rng.normal(size=12), rng.normal(size=(12, q)) + 1.0
+    F, size = np.hstack([Phi, basis]), np.append(np.full(3, penalty), np.zeros(q))
+    theta, beta = least_absolute(Phi, y, penalty, basis)
+    assert (theta.shape, beta.shape) == ((3,), (q,))
+    x = np.append(theta, beta)
+
+    def cost(x):
+        return np.abs(y - F @ x).sum() + size @ np.abs(x)
+
+    # an extreme point of the program: as many residuals and coefficients of 0 as unknowns
+    zeros = (np.abs(y - F @ x) < 1e-9).sum() + (np.abs(theta) < 1e-9).sum() * (penalty > 0)
+    assert zeros >= 3 + q
+    for move in rng.normal(size=(300, 3 + q)) * np.geomspace(1e-4, 1.0, 300)[:, None]:
+        assert cost(x + move) >= cost(x) - 1e-9
+    larger = least_absolute(Phi, 8.0 * y, penalty, basis)
+    assert np.append(*larger) == pytest.approx(8.0 * x, abs=1e-9)
+
+
+def test_a_large_penalty_leaves_the_median():
+    y = np.array([1.0, 7.0, -3.0, 2.0, 40.0])
+    theta, beta = least_absolute(np.eye(5), y, 1.5, np.ones((5, 1)))
+    np.testing.assert_array_equal(theta, np.zeros(5))
+    assert beta == pytest.approx([2.0])

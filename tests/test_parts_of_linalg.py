@@ -27,6 +27,7 @@ from skspectral.linalg.factors import (
 )
 from skspectral.linalg.greedy import SparseGreedy, _GrowingSolve, greedy_landmarks
 from skspectral.linalg.moments import FeatureSpectrum
+from skspectral.linalg.quadratic import inverse_quadratic, inverse_root
 from skspectral.linalg.reflectors import left_singular, symmetric_eigen
 from skspectral.linalg.rows import RowCounts, Rows, _rounding, span
 from skspectral.linalg.spectrum import Spectrum, _repaired, resolution_of
@@ -100,6 +101,16 @@ def test_eigenvalues_of_a_repair_are_0_where_rounding_explains_them():
     wide = s.copy()
     wide[-1] = 2.0  # with a mean of size 2 beside it, n eps of 4 is 40 eps
     assert (_repaired(wide, 2.0, EPS, 1.0, "clip")[1].eigenvalues != 0).sum() == 3
+
+
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**40])
+@pytest.mark.parametrize("s", [[-1.0, 12.0 * EPS, 0.5], [-3.0, -1e-9, -13.0 * EPS, -2.0 * EPS]])
+def test_the_unit_of_a_kernel_does_not_decide_what_is_repaired(s, unit):
+    s = np.sort(s)
+    one, other = (_repaired(c * s, 0.25 * c, EPS, c, "flip") for c in (1.0, unit))
+    np.testing.assert_array_equal(other[0], unit * one[0])
+    np.testing.assert_array_equal(other[1].eigenvalues, unit * one[1].eigenvalues)
+    assert (one[0] > 0).sum() == 3  # and the smallest of four is rounding
 
 
 @pytest.mark.parametrize("indefinite", ["refuse", "flip"])
@@ -346,13 +357,15 @@ def test_a_spectrum_of_sums_is_that_of_rows(intercept):
     spectrum = FeatureSpectrum.from_moments(Phi.T @ P @ Phi, counts, mean_part, 1e-12)
     s, U = np.linalg.eigh(P @ Phi @ Phi.T @ P)
     assert close(spectrum.s, s[-3:], 1e-10)
-    assert spectrum.resolution == pytest.approx(1e-12 * (s[-1] + mean_part))
-    assert spectrum.noise_resolution == pytest.approx(spectrum.resolution * 4.0 / (20 - intercept))
+    assert spectrum.resolution == pytest.approx(1e-12 * (s[-1] + mean_part), rel=1e-6, abs=0.0)
+    assert spectrum.noise_resolution == pytest.approx(
+        spectrum.resolution * 4.0 / (20 - intercept), rel=1e-6, abs=0.0
+    )
     rotated = spectrum.rotate(Phi.T @ P @ Y, np.diag(Y.T @ P @ Y), np.array([1.0, 3.0]))
     assert close(np.abs(rotated.y_tilde), np.abs(U[:, -3:].T @ Y), 1e-8)
     left = np.diag(Y.T @ P @ Y) - ((U[:, -3:].T @ Y) ** 2).sum(axis=0)
     assert rotated.energy[-1] == pytest.approx(left)
-    assert rotated.rounding == pytest.approx(4e-12 * np.diag(Y.T @ P @ Y))
+    assert rotated.rounding == pytest.approx(4e-12 * np.diag(Y.T @ P @ Y), rel=1e-6, abs=0.0)
     assert close(spectrum.loadings.T @ spectrum.loadings, Phi.T @ P @ Phi, 1e-8)
     g = 0.7
     ridge = Phi.T @ np.linalg.solve(P @ Phi @ Phi.T @ P + g * np.eye(20), P @ Y) * [1.0, 3.0]
@@ -573,8 +586,8 @@ def test_targets_far_from_zero_are_standardised_to_rounding():
 def test_what_rounding_leaves_of_targets():
     rows = Rows.make(4, None, np.array([1.0, 4.0, 1.0, 0.0]))
     Y = np.array([[1.0, 0.0], [-2.0, 0.0], [3.0, 0.0], [99.0, 0.0]])
-    assert rows.rounding(Y) == pytest.approx([4.0 * 32.0 * EPS, 0.0])
-    assert Rows.make(4096).rounding(np.ones((4096, 1))) == pytest.approx([64.0 * EPS])
+    assert rows.rounding(Y) == pytest.approx([4.0 * 32.0 * EPS, 0.0], rel=1e-6, abs=0.0)
+    assert Rows.make(4096).rounding(np.ones((4096, 1))) == pytest.approx([64.0 * EPS], rel=1e-6, abs=0.0)
 
 
 @pytest.mark.parametrize("large", [1.0, 1e-160, 1e160])
@@ -617,8 +630,10 @@ def test_the_resolution_of_a_factor(is_exact, intercept):
     outside = Phi - Phi.mean(axis=0) if intercept else Phi
     largest = np.linalg.norm(outside, 2)
     share = (n * EPS) ** 2 if is_exact else 8.0 * EPS
-    assert spectrum.resolution == pytest.approx(share * (largest**2 + mean**2))
-    assert spectrum.noise_resolution == pytest.approx(spectrum.resolution * 3.0 / (n - intercept))
+    assert spectrum.resolution == pytest.approx(share * (largest**2 + mean**2), rel=1e-6, abs=0.0)
+    assert spectrum.noise_resolution == pytest.approx(
+        spectrum.resolution * 3.0 / (n - intercept), rel=1e-6, abs=0.0
+    )
     assert spectrum.n_null == n - intercept - 3
     assert spectrum.s == pytest.approx(np.sort(np.linalg.svd(outside)[1] ** 2))
 
@@ -628,7 +643,9 @@ def test_directions_of_a_factor_that_are_rounding_are_left_out(is_exact, sizes):
     Q = np.linalg.qr(np.random.default_rng(0).normal(size=(10, 3)))[0]
     spectrum = Spectrum.from_factor(Q * [1.0, *sizes], is_exact=is_exact)
     assert len(spectrum.s) == 2
-    assert np.sqrt(spectrum.s) == pytest.approx([sizes[0], 1.0], rel=0.1)
+    assert np.sqrt(spectrum.s) == pytest.approx([sizes[0], 1.0], rel=0.1, abs=0.0)
+    # its rounding lives in the span of all columns, also of those that are nothing else
+    assert spectrum.noise_resolution == pytest.approx(spectrum.resolution * 3.0 / 10.0, rel=1e-6, abs=0.0)
 
 
 def test_rounding_of_targets_in_the_eigenbasis():
@@ -662,10 +679,10 @@ def test_rounding_of_mixed_outputs_is_no_less_than_that_of_their_parts():
     alone = Spectrum.from_gram(Phi @ Phi.T).rotate(Y)
     mixed = alone.mixed(M)
     lengths = np.abs(M * alone.scale) @ np.sqrt(alone.rounding)
-    assert mixed.rounding == pytest.approx(lengths**2)
+    assert mixed.rounding == pytest.approx(lengths**2, rel=1e-6, abs=0.0)
     assert mixed.shows_noise.all()
     same = alone.mixed(np.diag(1.0 / alone.scale))
-    assert same.rounding == pytest.approx(alone.rounding)
+    assert same.rounding == pytest.approx(alone.rounding, rel=1e-6, abs=0.0)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -732,3 +749,39 @@ def test_factors_of_given_rows_leave_out_those_that_others_span():
 def test_a_constant_leaves_a_few_ulp_of_its_size(n, ulps):
     Y = np.column_stack([np.full(n, -3.0), np.zeros(n)])
     assert _rounding(Y) == pytest.approx([ulps * 3.0 * EPS, 0.0], rel=1e-12, abs=0.0)
+
+
+# -- small symmetric matrices
+
+
+@pytest.mark.parametrize("units", [np.ones(4), 10.0 ** np.array([-100.0, -3.0, 5.0, 90.0])])
+def test_quadratic_forms_with_an_inverse_do_not_depend_on_units(units):
+    rng = np.random.default_rng(0)
+    A, v = rng.normal(size=(4, 4)), rng.normal(size=4)
+    value, rank = inverse_quadratic((A @ A.T) * np.outer(units, units), v * units)
+    assert rank == 4
+    assert value == pytest.approx(v @ np.linalg.solve(A @ A.T, v))
+
+
+def test_quadratic_forms_leave_out_directions_without_room():
+    B, c = np.random.default_rng(0).normal(size=(4, 2)), np.array([3.0, -1.0])
+    C = B @ B.T
+    value, rank = inverse_quadratic(C, B @ c)
+    assert rank == 2
+    assert value == pytest.approx((B @ c) @ np.linalg.pinv(C, hermitian=True) @ (B @ c))
+    assert inverse_quadratic(np.diag([4.0, 0.0]), np.array([2.0, 0.0])) == (1.0, 1)  # one is known exactly
+    assert inverse_quadratic(np.zeros((2, 2)), np.ones(2)) == (0.0, 0)
+    assert inverse_quadratic(np.zeros((0, 0)), np.zeros(0)) == (0.0, 0)
+
+
+@pytest.mark.parametrize("infinite", [np.full((2, 2), np.inf), np.diag([1.0, np.inf])])
+def test_an_infinite_covariance_says_nothing(infinite):
+    assert inverse_quadratic(infinite, np.ones(2)) == (0.0, 0)
+
+
+def test_inverse_roots_have_limited_eigenvalues():
+    V = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))[0]
+    H = (V * [-3.0, 0.5, 2.0, 100.0]) @ V.T
+    skew = np.triu(np.ones((4, 4)), 1)
+    root = inverse_root(H + skew - skew.T, 0.1, 8.0)
+    assert close(root @ root.T, (V / [0.1, 0.5, 2.0, 8.0]) @ V.T, 1e-10)

@@ -239,7 +239,7 @@ def test_the_search_begins_at_the_variances_of_outputs_alone():
     assert np.diag(basis.noise_covariance) == pytest.approx((B**2).T @ noise)
     assert np.diag(basis.signal_covariance) == pytest.approx((B**2).T @ (noise * [2.0, 1e3, 0.0]))
     without = correlated._start(alone_of([1.0], [0.0], [1.0]), np.eye(1), 1e-3)
-    assert np.diag(without.noise_covariance) == pytest.approx([1e-100], rel=1e-6)
+    assert np.diag(without.noise_covariance) == pytest.approx([1e-100], rel=1e-6, abs=0.0)
 
 
 def rotated_of(s, m, n_rows, scale, n_mean=1, seed=0, resolution=1e-9):
@@ -472,6 +472,21 @@ def test_what_entries_explain_of_new_values(table):
     assert close(table.system.explained(c, basis, outputs), expected, 1e-9)
 
 
+def test_the_evidence_of_entries_is_their_density_in_the_units_of_y(table):
+    """Of the entries outside of orthonormal mean functions, which leave log |F'F|/2 of them out."""
+    unit = np.array([table.scale[j] / table.root[i] for i, j in table.at])
+    C, F, y = table.C * np.outer(unit, unit), table.F * unit[:, None], table.y * unit
+    P, log_det, n_free = np.linalg.inv(C), np.linalg.slogdet(C)[1], len(y)
+    if table.basis is not None:
+        G = F.T @ P @ F
+        P = P - P @ F @ np.linalg.solve(G, F.T @ P)
+        log_det += np.linalg.slogdet(G)[1] - np.linalg.slogdet(table.F.T @ table.F)[1]
+        n_free -= F.shape[1]
+    expected = -0.5 * (n_free * np.log(2 * np.pi) + log_det + y @ P @ y)
+    point = SimpleNamespace(system=table.system, value=table.system.value)
+    assert entries._log_evidence(point, table.scale) == pytest.approx(expected)
+
+
 class CapturedError(Exception):
     """What a search was asked to do."""
 
@@ -502,7 +517,9 @@ def test_a_search_over_entries_begins_in_standardised_units(monkeypatch, given):
     model, pair = caught.value.args
     ridge, mean_variance = 1e-6 * 2.5 / 3, 2.5 / 3  # of the group with most rows
     size = mean_variance + ridge
-    assert model.least == pytest.approx((1e-6 / ((8.0 + ridge) / size), 1e-6 * ridge / size), rel=1e-9)
+    assert model.least == pytest.approx(
+        (1e-6 / ((8.0 + ridge) / size), 1e-6 * ridge / size), rel=1e-9, abs=0.0
+    )
     root = np.sqrt(data.weight)
     assert close(model.K, (np.outer(root, root) * K + ridge * np.eye(4)) / size, 1e-12)
     np.testing.assert_array_equal(model.entries.seen, (seen & present[:, None])[:, [0, 2]])

@@ -191,7 +191,7 @@ def test_the_penalised_noise_of_targets_that_are_explained_but_for_little():
     found = VariancePrior(PRIOR.noise).profile(
         Terms(9, A, zero, zero, zero, zero, zero), zero, np.ones(1), None
     )
-    assert found.noise_var.item() == pytest.approx(1e-13 / 5.0, rel=1e-4)
+    assert found.noise_var.item() == pytest.approx(1e-13 / 5.0, rel=1e-4, abs=0.0)
 
 
 # -- profiles at one ratio

@@ -125,7 +125,7 @@ def test_noise_is_resolved_by_the_share_that_a_factor_spans():
     L = np.linalg.cholesky(K[:10, :10])
     Phi = np.linalg.solve(L, K[:10]).T
     low, dense = Spectrum.from_factor(Phi, is_exact=False), Spectrum.from_gram(Phi @ Phi.T)
-    assert low.noise_resolution == pytest.approx(10 / 200 * low.resolution)
+    assert low.noise_resolution == pytest.approx(10 / 200 * low.resolution, rel=1e-6, abs=0.0)
     assert dense.noise_resolution == dense.resolution
 
 

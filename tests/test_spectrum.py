@@ -60,7 +60,7 @@ def test_null_energy_is_computed_without_cancellation():
     outside -= Phi @ np.linalg.lstsq(Phi, outside, rcond=None)[0]
     outside *= 1e-7 / np.linalg.norm(outside)
     rotated = Spectrum.from_factor(Phi).rotate((Phi @ [1.0, 2.0, 3.0] + outside)[:, None])
-    assert rotated.energy[-1, 0] * rotated.scale[0] ** 2 == pytest.approx(1e-14, rel=1e-6)
+    assert rotated.energy[-1, 0] * rotated.scale[0] ** 2 == pytest.approx(1e-14, rel=1e-6, abs=0.0)
 
 
 def test_zero_weight_is_an_absent_row(rng):
