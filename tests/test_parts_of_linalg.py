@@ -104,13 +104,13 @@ def test_eigenvalues_of_a_repair_are_0_where_rounding_explains_them():
 
 
 @pytest.mark.parametrize("unit", [2.0**-40, 2.0**40])
-@pytest.mark.parametrize("s", [[-1.0, 12.0 * EPS, 0.5], [-3.0, -1e-9, -13.0 * EPS, -2.0 * EPS]])
+@pytest.mark.parametrize("s", [[-1.0, 12.0 * EPS, 0.5], [-3.0, -1e-9, -12.0 * EPS, -2.0 * EPS]])
 def test_the_unit_of_a_kernel_does_not_decide_what_is_repaired(s, unit):
     s = np.sort(s)
     one, other = (_repaired(c * s, 0.25 * c, EPS, c, "flip") for c in (1.0, unit))
     np.testing.assert_array_equal(other[0], unit * one[0])
     np.testing.assert_array_equal(other[1].eigenvalues, unit * one[1].eigenvalues)
-    assert (one[0] > 0).sum() == 3  # and the smallest of four is rounding
+    assert (one[0] > 0).sum() == (3 if len(s) == 3 else 2)  # at the limit it is rounding
 
 
 @pytest.mark.parametrize("indefinite", ["refuse", "flip"])
@@ -119,6 +119,8 @@ def test_nothing_is_repaired_that_rounding_explains(indefinite):
     found, repair = _repaired(s, 0.25, EPS, 0.0, indefinite)
     assert found is s
     assert repair is None
+    limit = np.array([-np.sqrt(EPS), 0.25, 0.75])
+    assert _repaired(limit, 0.25, EPS, 0.0, indefinite)[1] is None
     assert (_repaired(s * [1.2, 1.0, 1.0], 0.25, EPS, 0.0, indefinite)[1] is None) == (indefinite == "refuse")
 
 
@@ -638,7 +640,7 @@ def test_the_resolution_of_a_factor(is_exact, intercept):
     assert spectrum.s == pytest.approx(np.sort(np.linalg.svd(outside)[1] ** 2))
 
 
-@pytest.mark.parametrize(("is_exact", "sizes"), [(True, (1e-14, 1e-16)), (False, (1e-7, 1e-8))])
+@pytest.mark.parametrize(("is_exact", "sizes"), [(True, (1e-14, 1e-15)), (False, (1e-7, 2.5e-8))])
 def test_directions_of_a_factor_that_are_rounding_are_left_out(is_exact, sizes):
     Q = np.linalg.qr(np.random.default_rng(0).normal(size=(10, 3)))[0]
     spectrum = Spectrum.from_factor(Q * [1.0, *sizes], is_exact=is_exact)
@@ -648,21 +650,21 @@ def test_directions_of_a_factor_that_are_rounding_are_left_out(is_exact, sizes):
     assert spectrum.noise_resolution == pytest.approx(spectrum.resolution * 3.0 / 10.0, rel=1e-6, abs=0.0)
 
 
-def test_rounding_of_targets_in_the_eigenbasis():
+@pytest.mark.parametrize("ratio", [1.0, 1e-2])
+def test_rounding_of_targets_in_the_eigenbasis(ratio):
+    """Of the targets, or of the vectors of small eigenvalues."""
     rng = np.random.default_rng(0)
-    A = rng.normal(size=(9, 4)) * [1.0, 1e-2, 1e-4, 1e-6]
+    A = np.linalg.qr(rng.normal(size=(9, 9)))[0] * ratio ** np.arange(9.0)
     K, Y, weight = A @ A.T, rng.normal(size=(9, 2)) * [1.0, 50.0], rng.uniform(0.5, 2.0, 9)
     spectrum = Spectrum.from_gram(K, np.ones((9, 1)), weight)
     rotated = spectrum.rotate(Y)
     angle = np.where(spectrum.s > 0, spectrum.resolution / np.where(spectrum.s > 0, spectrum.s, 1.0), 0.0)
     leak = (angle[:, None] ** 2 * rotated.y_tilde**2).sum(axis=0)
     targets = np.abs(np.sqrt(weight)[:, None] * Y).max(axis=0) * 32.0 * EPS / rotated.scale
-    assert rotated.rounding == pytest.approx(8.0 * targets**2 + leak)
+    assert rotated.rounding == pytest.approx(8.0 * targets**2 + leak, rel=1e-6, abs=0.0)
     assert (leak > 0).all()
+    assert ((leak > 8.0 * targets**2) == (ratio < 1.0)).all()
     assert spectrum.noise_resolution == spectrum.resolution
-    g = np.array([0.1, 2.0])
-    null = np.sqrt(weight)[:, None] * rotated.null_residual / g * rotated.scale
-    assert close(spectrum.null_dual(rotated, g), null, 1e-12)
 
 
 def test_outputs_of_a_full_spectrum_are_mixed_without_a_null_part():
