@@ -212,7 +212,7 @@ def test_quotients_that_no_positive_matrix_of_a_trace_has_are_refused():
 
 def test_targets_must_have_a_size_whose_square_is_a_number():
     check_target_size(np.array([0.9e152, 1.1e-152]))
-    for size in (1e152, 0.99e-152, 0.0, np.inf, np.nan):
+    for size in (1e152, 1.0 / 1e152, 0.99e-152, 0.0, np.inf, np.nan):
         with pytest.raises(ValueError, match=r"It must lie between 1e-152 and 1e\+152") as caught:
             check_target_size(np.array([1.0, size]))
         assert f"root mean square of {size:.3g}," in str(caught.value)

@@ -776,6 +776,13 @@ def test_quadratic_forms_leave_out_directions_without_room():
     assert inverse_quadratic(np.zeros((0, 0)), np.zeros(0)) == (0.0, 0)
 
 
+@pytest.mark.parametrize(("left", "rank"), [(12.0, 1), (18.5, 2)])
+def test_correlations_of_nearly_1_leave_one_direction(left, rank):
+    """Their eigenvalues are 2 and what is left: rounding up to 4 q eps of the largest, 16 eps."""
+    r = 1.0 - left * EPS
+    assert inverse_quadratic(np.array([[1.0, r], [r, 1.0]]), np.ones(2))[1] == rank
+
+
 @pytest.mark.parametrize("infinite", [np.full((2, 2), np.inf), np.diag([1.0, np.inf])])
 def test_an_infinite_covariance_says_nothing(infinite):
     assert inverse_quadratic(infinite, np.ones(2)) == (0.0, 0)
