@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import reference
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
 from skspectral import DegenerateCriterionWarning, SpectralGPRegressor, SpectralKernelRidge
 from skspectral.criteria import CRITERIA
@@ -203,3 +203,14 @@ def test_exact_features_whose_products_are_beyond_all_numbers_are_refused(method
     X = 2e154 * (1.0 + 1e-6 * np.random.default_rng(0).normal(size=(20, 3)))
     with pytest.raises(ValueError, match="has NaN or infinite entries"):
         SpectralKernelRidge(kernel="linear", method=method).fit(X, np.arange(20.0))
+
+
+def test_spreads_of_huge_targets_averaged_over_the_variances_are_numbers():
+    rng = np.random.default_rng(3)
+    X = 200.0 * rng.choice([-1.0, 0.0, 1.0], (23, 4))
+    y = 5e147 * rng.normal(size=23)
+    gp = SpectralGPRegressor(DotProduct(0.2), optimizer=None, inference="integrate").fit(X, y)
+    mean, std = gp.predict(3e7 * X, return_std=True)
+    assert_finite(mean, std)
+    assert std.max() > 1e153  # a variance at the end of all numbers
+    assert_finite(*gp.predict_interval(3e7 * X))

@@ -38,6 +38,12 @@ def test_the_dense_evidence_is_the_restricted_likelihood():
     assert tolerance < 1e-6
 
 
+def test_the_dense_evidence_of_a_singular_matrix_tells_nothing():
+    K = np.diag([-1.0 + 1e-9, 1e8])
+    assert log_evidence(K, np.ones(2), 1.0, 1.0, None, False)[1] == np.inf
+    assert log_evidence(np.diag([-1.0 + 1e-4, 1e8]), np.ones(2), 1.0, 1.0, None, False)[1] < np.inf
+
+
 @pytest.mark.parametrize(
     ("where", "lie", "words"),
     [

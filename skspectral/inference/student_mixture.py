@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
 
+from .variances import LARGEST_VARIANCE
+
 __all__ = ["StudentMixture", "inflate"]
 
 # Weight of a component, relative to the largest, that is left out.
@@ -41,8 +43,9 @@ class StudentMixture:
     def variance(self):
         """sum w [scale^2 nu/(nu-2) + (m - mean)^2], (n_new,); infinite for nu <= 2 unless the scale is 0."""
         within = self.scale**2 @ self.weight
-        between = (self.location - self.mean[:, None]) ** 2 @ self.weight
-        return inflate(within, self.dof) + between
+        with np.errstate(over="ignore"):
+            between = (self.location - self.mean[:, None]) ** 2 @ self.weight
+        return inflate(within, self.dof) + np.minimum(between, LARGEST_VARIANCE)
 
     @classmethod
     def joined(cls, mixtures, probability):

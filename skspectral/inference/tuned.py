@@ -11,7 +11,7 @@ import numpy as np
 from ..criteria import CRITERIA, profile, value_at
 from ..linalg.rotated import Rotated
 from .tuning import TuningResult, look_at_each, minimize_each
-from .variances import VarianceBounds, VariancePrior, finite_ratio, resolvable_ratios
+from .variances import LARGEST_VARIANCE, VarianceBounds, VariancePrior, finite_ratio, resolvable_ratios
 
 __all__ = [
     "Tuned",
@@ -142,8 +142,10 @@ class Tuned:
             np.maximum(diagonal, 0.0, out=diagonal)
             return self.signal_var * latent + self.noise_var * leverage[..., None]
         explained = _squares_times(cross, weight)
-        latent = self.signal_var * np.maximum(prior[:, None] - explained, 0.0)
-        return latent + self.noise_var * leverage[:, None]
+        with np.errstate(over="ignore"):
+            latent = self.signal_var * np.maximum(prior[:, None] - explained, 0.0)
+            variance = latent + self.noise_var * leverage[:, None]
+        return np.minimum(variance, LARGEST_VARIANCE)
 
 
 def tune(rotated, criterion, bounds=None, *, shared=False, prior=None):

@@ -8,8 +8,10 @@ from ..criteria import Box
 from ..criteria.form import Profile
 from .tuning import zoom
 
-__all__ = ["VarianceBounds", "VariancePrior", "finite_ratio", "resolvable_ratios"]
+__all__ = ["LARGEST_VARIANCE", "VarianceBounds", "VariancePrior", "finite_ratio", "resolvable_ratios"]
 
+# A predictive variance that leaves room to add noise and a Student-t's tails to it.
+LARGEST_VARIANCE = 0.1 * np.finfo(np.float64).max
 # Above this ratio to the largest eigenvalue the fit differs from pure noise by less than a millionth.
 _LARGEST_RATIO = 1e6
 

@@ -24,7 +24,8 @@ def log_evidence(K, y, noise_ratio, noise_var, weight, fit_intercept):
         return np.log(root).sum(), 0.0
     C = 0.5 * (C + C.T)
     negative = max(1.0 - np.linalg.eigvalsh(C)[0], 0.0)  # which the package takes for rounding
-    if negative >= 1.0:  # a factor need not notice that a kernel is indefinite
+    # a factor need not notice that a kernel is indefinite; rounding need not leave it singular
+    if negative >= 1.0 - len(z) * np.finfo(np.float64).eps * np.linalg.norm(C):
         return 0.0, np.inf
     L = cholesky(C, lower=True)
     fit = (solve_triangular(L, z, lower=True) ** 2).sum()
