@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import reference
 from problems import close
+from sklearn.gaussian_process.kernels import RBF, DotProduct
 
+from skspectral import StreamingSpectralRegressor
 from skspectral.linalg.factors import _drawn, _is_hopeless, nystroem, pivoted_cholesky, spanned_by_rows
-from skspectral.linalg.moments import FeatureSpectrum
+from skspectral.linalg.moments import FeatureSpectrum, _no_longer
 from skspectral.linalg.resolvent import Resolvent
 from skspectral.linalg.rows import RowCounts, Rows
 from skspectral.support.exceptions import IndefiniteKernelError
@@ -206,3 +208,19 @@ def test_rows_whose_residual_is_rounding_are_not_drawn():
     pool, typical = _drawn(residual, ties, 1e-3, 3, 0)
     assert set(pool[:3]) == {2, 3, 5}
     assert typical == pytest.approx(np.median(residual))  # of as many as there are
+
+
+def test_targets_have_no_more_energy_in_features_than_they_have():
+    y_tilde = np.array([[3.0, 3.0, -2.0], [2.0, -2.0, 1.0], [-1.0, 1.0, 1.0]])  # ascending eigenvalues
+    shorter = _no_longer(y_tilde, np.array([14.0, 9.0, 1.5]))
+    expected = [[3.0, 2.0, 0.0], [2.0, -2.0, np.sqrt(0.5)], [-1.0, 1.0, 1.0]]
+    np.testing.assert_allclose(np.abs(shorter), np.abs(expected), atol=1e-15)
+    np.testing.assert_array_equal(shorter[2], y_tilde[2])
+    assert shorter[1, 1] == -2.0
+
+
+def test_a_stream_of_rows_that_are_all_noise_has_their_variance():
+    X, y = np.array([[5.5368132], [3.76477086], [5.04948982]]), np.array([-14.4, 0.5, 16.3])
+    model = StreamingSpectralRegressor(RBF(4.88) + DotProduct(1.0), landmarks=5, criterion="gcv").fit(X, y)
+    assert model.tuning_[0].status == "pure_noise"
+    assert model.noise_variance_ == pytest.approx(y.var(ddof=1), rel=1e-9)

@@ -7,7 +7,7 @@ import pytest
 from problems import close, smooth
 from reference import reml
 from scipy import stats
-from sklearn.gaussian_process.kernels import RBF, Matern
+from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, Matern
 
 from skspectral import SpectralGPRegressor
 from skspectral.learning import design
@@ -65,6 +65,26 @@ def test_points_of_a_normal_density_give_its_mean_and_covariance(monkeypatch):
     points, weight = design.explore(Task(), mean, stats.multivariate_normal(mean, covariance).logpdf)
     assert close(weight @ points, mean)
     assert close(np.cov(points.T, aweights=weight, ddof=0), covariance)
+
+
+def test_a_period_that_is_known_well_is_averaged_over_what_is_likely():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 60.0, (40, 1))
+    y = np.sin(2 * np.pi * X[:, 0] / 1.3) + 0.3 * rng.normal(size=40)
+    kernel = ExpSineSquared(1.0, 1.3, length_scale_bounds="fixed")
+    for rows in (np.arange(40), rng.permutation(40)):
+        posterior = SpectralGPRegressor(kernel, inference="integrate").fit(X[rows], y[rows]).kernel_posterior_
+        periods, weight = posterior.parameters[:, 0], posterior.weight
+        assert np.count_nonzero(weight > 0.01) > 4
+        grid = np.linspace(1.28, 1.32, 401)
+        fits = [SpectralGPRegressor(ExpSineSquared(1.0, p), optimizer=None).fit(X, y) for p in grid]
+        density = np.exp([f.log_marginal_likelihood_value_ for f in fits])
+        density /= density.sum()
+        mean = density @ grid
+        assert weight @ periods == pytest.approx(mean, abs=2e-4)
+        assert np.sqrt(weight @ (periods - mean) ** 2) == pytest.approx(
+            np.sqrt(density @ (grid - mean) ** 2), rel=0.2
+        )
 
 
 def test_predictions_are_those_of_the_mixture(gp, members):

@@ -84,6 +84,26 @@ def test_axes_are_no_longer_than_flat_and_no_shorter_than_narrow_densities_need(
         assert lengths == pytest.approx([1e-4, 0.2, 1.0])
 
 
+def test_axes_are_short_where_waves_pass_by(monkeypatch):
+    waves, plain = 0.04, 25.0  # a slope with many roots beside one with a single root
+
+    def slope(task, theta):
+        return np.array([np.sin(theta[0] / waves * 2 * np.pi) * 1e3, plain * theta[1]])
+
+    monkeypatch.setattr(design, "_slope", slope)
+    task = SimpleNamespace(kernel=RBF([1.0, 1.0], (np.exp(-1.0), np.exp(1.0))))
+    lengths = np.sort(np.abs(design._axes(task, np.zeros(2))).max(axis=0))
+    narrow = 1e3 * np.sin(5e-4 / waves * 2 * np.pi) / 5e-4
+    assert lengths == pytest.approx([narrow**-0.5, 0.2], rel=1e-6)
+    # so many of them that neither step sees the maximum: it is as narrow as can be
+    waves = 6.7e-4
+    assert slope(task, np.array([5e-4, 0.0]))[0] < 0 > slope(task, np.array([0.05, 0.0]))[0]
+    axes = np.abs(design._axes(task, np.zeros(2)))
+    assert np.sort(axes.ravel()) == pytest.approx([0.0, 0.0, 1e-4, 0.2])
+    at_bound = SimpleNamespace(kernel=RBF([1.0, 1.0], (1.0, np.exp(1.0))))
+    assert np.sort(np.abs(design._axes(at_bound, np.zeros(2))).max(axis=0)) == pytest.approx([0.2, 1.0])
+
+
 def lengths_between(low, high, p=1):
     """Return a task whose p parameters, logs of lengths, lie between two limits."""
     return SimpleNamespace(kernel=RBF(np.ones(p) if p > 1 else 1.0, (np.exp(low), np.exp(high))))
@@ -831,6 +851,7 @@ def test_steps_of_adam_are_those_of_the_paper():
     np.testing.assert_array_equal(_Adam(0.3).step(np.zeros(3)), np.zeros(3))
     tiny = _Adam(0.3).step(np.array([1.0, 1e-6]))
     assert tiny == pytest.approx([-0.3, -0.15], rel=1e-5)  # slopes that may be rounding move less
+    assert _Adam(0.3).step(np.array([1e300, -1e200])) == pytest.approx([-0.3, 0.3], rel=1e-5)
 
 
 # -- latent tasks

@@ -19,8 +19,10 @@ from .objectives import profiled_evidence
 
 __all__ = ["KernelPosterior", "explore"]
 
-# Step of the differences of the gradient, in log units.
-_STEP = 0.05
+# Step of the differences of the gradient, in log units, and one for what is known much better than that.
+_STEP, _SHORT_STEP = 0.05, 5e-4
+# How much larger a curvature over short steps is that the other steps have passed by.
+_PASSED_BY = 4.0
 # Standard deviations in log units: a flat density has no end, and a narrow one needs no more than rounding.
 _WIDEST, _NARROWEST = 1.0, 1e-4
 # Step and largest number of steps to each side of a grid, and the log density below which it ends.
@@ -84,15 +86,30 @@ class _Bounded:
 
 
 def _axes(task, theta):
-    """Return the columns H^-1/2 (p, p), H the curvature of -log density by differences of its gradient."""
-    H = np.empty((len(theta), len(theta)))
-    low, high = task.kernel.bounds.T
-    for k in range(len(theta)):
-        ends = np.repeat(theta[None], 2, axis=0)
-        ends[:, k] = np.clip(theta[k] + np.array([_STEP, -_STEP]), low[k], high[k])
-        ahead, behind = (_slope(task, end) for end in ends)
-        H[k] = (ahead - behind) / (ends[0, k] - ends[1, k])
-    return inverse_root(H, _WIDEST**-2, _NARROWEST**-2)
+    """Return the columns H^-1/2 (p, p), H the curvature of -log density by differences of its gradient.
+
+    The period of many waves is known to less than a step, and says nothing beyond that: short steps find it.
+    Where a maximum seems to be none over either step, it is narrower than both: there is nothing to average.
+    """
+    H, flat = np.array([_curvature(task, theta, k, _STEP) for k in range(len(theta))]), _WIDEST**-2
+    for k, (low, high) in enumerate(task.kernel.bounds):
+        close_by = _curvature(task, theta, k, _SHORT_STEP)
+        least, most = sorted([H[k, k], close_by[k]])
+        if close_by[k] > max(_PASSED_BY * H[k, k], flat):
+            H[k] = H[:, k] = close_by
+        elif low < theta[k] < high and least < -flat and most <= flat:
+            H[k] = H[:, k] = 0.0
+            H[k, k] = _NARROWEST**-2
+    return inverse_root(H, flat, _NARROWEST**-2)
+
+
+def _curvature(task, theta, k, step):
+    """Return second derivatives of -log density by parameter k and all others, over a step to both sides."""
+    low, high = task.kernel.bounds[k]
+    ends = np.repeat(theta[None], 2, axis=0)
+    ends[:, k] = np.clip(theta[k] + np.array([step, -step]), low, high)
+    ahead, behind = (_slope(task, end) for end in ends)
+    return (ahead - behind) / (ends[0, k] - ends[1, k])
 
 
 def _slope(task, theta):

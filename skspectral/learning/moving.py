@@ -22,6 +22,8 @@ _SPEED = 0.1
 _MEMORY, _MEMORY_OF_SQUARES = 0.8, 0.99
 # Slopes below this share of the largest are rounding, and move nothing.
 _ROUNDING = 1e-6
+# Slope whose square is a number; steeper ones are not told apart.
+_STEEPEST = 1e150
 # Steps without a gain after which the way is taken back, and the speed with which it goes on.
 _PATIENCE, _SLOWER = 3, 0.3
 # Steps over which a gain is judged, and what it must be for each step and row, in -2 log units.
@@ -51,6 +53,7 @@ class _Adam:
     def step(self, slope):
         """Return the next step."""
         self._n += 1
+        slope = np.clip(slope, -_STEEPEST, _STEEPEST)
         self._mean = _MEMORY * self._mean + (1.0 - _MEMORY) * slope
         self._square = _MEMORY_OF_SQUARES * self._square + (1.0 - _MEMORY_OF_SQUARES) * slope**2
         size = np.sqrt(self._square / (1.0 - _MEMORY_OF_SQUARES**self._n))

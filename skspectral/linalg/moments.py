@@ -68,7 +68,7 @@ class FeatureSpectrum:
         The energy outside the eigenvectors is Z'PZ - |U'Z|^2. There is no residual vector to take it from, so
         noise below about 1e-7 of the size of y is lost in rounding: what is left is taken to be no less.
         """
-        y_tilde = self.V.T @ PhiZ / np.sqrt(self.s)[:, None]
+        y_tilde = _no_longer(self.V.T @ PhiZ / np.sqrt(self.s)[:, None], energy)
         rounding = _CANCELLATION * self.error * energy
         left = np.maximum(energy - (y_tilde**2).sum(axis=0), rounding)
         left = left if self.counts.n_free > len(self.s) else np.zeros_like(energy)
@@ -93,3 +93,13 @@ class FeatureSpectrum:
     def project(self, QPhi, R_inv, features, prior, basis):
         """Return the geometry of new points, see `project_features`."""
         return project_features(self.loadings, QPhi, R_inv, features, prior, basis)
+
+
+def _no_longer(y_tilde, energy):
+    """Return coordinates of targets (r, m) that have no more than their energy (m,) together.
+
+    The smaller an eigenvalue, the more of a coordinate is rounding: the last ones, of the largest, count first.
+    """
+    so_far = np.cumsum(y_tilde[::-1] ** 2, axis=0)
+    left = np.diff(np.minimum(so_far, energy), axis=0, prepend=0.0)[::-1]
+    return np.where(so_far[::-1] <= energy, y_tilde, np.copysign(np.sqrt(left), y_tilde))
