@@ -98,7 +98,7 @@ class FeatureSpectrum:
 def _no_longer(y_tilde, energy):
     """Return coordinates of targets (r, m) that have no more than their energy (m,) together.
 
-    The smaller an eigenvalue, the more of a coordinate is rounding: the last ones, of the largest, count first.
+    The smaller an eigenvalue, the more of a coordinate is rounding: those of the largest count first.
     """
     so_far = np.cumsum(y_tilde[::-1] ** 2, axis=0)
     left = np.diff(np.minimum(so_far, energy), axis=0, prepend=0.0)[::-1]
