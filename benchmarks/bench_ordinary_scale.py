@@ -427,7 +427,7 @@ def fit_workers(n, size, rank, killed):
     """Return time, lengths and memory of a stream on two worker processes, of which one may be killed."""
     import distributed
 
-    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     with (
         tempfile.TemporaryDirectory() as folder,
         distributed.LocalCluster(**settings) as cluster,

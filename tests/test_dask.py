@@ -158,7 +158,7 @@ def test_a_bad_block_leaves_the_model_as_it_was():
 @pytest.fixture(scope="module")
 def client():
     distributed = pytest.importorskip("distributed")
-    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     with (
         distributed.LocalCluster(**settings) as cluster,
         distributed.Client(cluster) as client,
