@@ -183,6 +183,12 @@ def test_fast_waves_are_seen_among_neighbours():
     assert gp.log_marginal_likelihood_value_ > max(f.log_marginal_likelihood_value_ for f in fixed) - 1e-6
 
 
+@pytest.mark.parametrize("X", [np.arange(100.0), np.arange(600.0).reshape(100, 3, 2), np.array(["a"] * 100)])
+def test_inputs_that_are_no_rows_of_numbers_are_drawn(X):
+    task = task_of(X, waves(100)[1])
+    assert np.array_equal(scan_module._neighbourhoods(task), task.drawn(48))
+
+
 def test_inputs_beyond_all_numbers_have_neighbours_too():
     X, y = waves(100)
     chosen = scan_module._neighbourhoods(task_of(1e200 * X, y))

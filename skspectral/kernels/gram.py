@@ -218,7 +218,7 @@ def make_gram(kernel, params=None):
 def scattered(values):
     """Return numbers mapped to [0, 1) so that neighbours are far apart; equal ones stay equal."""
     largest = np.abs(values).max(initial=0.0)
-    values = values / np.exp2(np.frexp(largest)[1])  # whose squares are numbers
+    values = values / np.exp2(np.frexp(largest)[1] - 1)  # whose squares are numbers
     spread = values.std() or 1.0
     return np.mod((values - values.mean()) / spread * _SCATTER, 1.0)
 

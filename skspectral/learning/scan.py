@@ -61,10 +61,10 @@ class Scan:
 def _neighbourhoods(task):
     """Return indices of a few rows and of those next to each of them; rows from everywhere without distances.
 
-    Inputs that are no numbers have none.
+    Inputs that are no rows of numbers have none.
     """
     X = task.data.X
-    if not (isinstance(X, np.ndarray) and X.dtype.kind == "f"):
+    if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f"):
         return task.drawn(_PLACES * _NEIGHBOURS)
     centres = task.drawn(_PLACES)
     distances = cdist(X[centres], X)
