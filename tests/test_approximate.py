@@ -182,6 +182,30 @@ def test_the_gradient_of_the_bound_of_several_classes_is_its_difference(form):
     assert close(gradient, differences, 1e-6)
 
 
+@constants
+@forms
+def test_the_bound_of_two_classes_is_that_of_normal_targets_with_variances_4(has_constant, form):
+    """Its posterior is that of a regression with noise of variances 4/w; the exponent is that of the mode."""
+    p, fit = fitted("logistic", form, has_constant, bound)
+    K, W = 2.0 * kernel_matrix(p.X), 0.25 * p.weight
+    R = np.linalg.inv(K + np.diag(1.0 / W))
+    V = K - K @ R @ K
+    log_dets = np.linalg.slogdet(np.eye(N) + K * W)[1]
+    if has_constant:
+        u = 1.0 - K @ R.sum(axis=1)
+        V, log_dets = V + np.outer(u, u) / R.sum(), log_dets + np.log(R.sum())
+    assert fit.log_evidence == pytest.approx(fit.mode.psi - 0.5 * log_dets, rel=1e-10)
+    assert close(fit.covariances, np.diag(V), 1e-9)
+    near = laplace(prior(kernel_matrix(p.X), form), fit.observations, has_constant=has_constant)
+    assert close(approximate_module.WithLargestCurvature(near).variance(*at_rows(p, form)), np.diag(V), 1e-9)
+
+
+def at_rows(p, form):
+    """Kernel values of the rows, or their features, and prior variances."""
+    K = kernel_matrix(p.X)
+    return K if form == "dense" else np.linalg.cholesky(K), np.diag(K)
+
+
 def sampled_log_evidence(K, y, n_samples=400_000):
     """Log evidence of a logistic model by sampling from the prior, with its standard error."""
     rng = np.random.default_rng(0)

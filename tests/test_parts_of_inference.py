@@ -366,7 +366,7 @@ def test_rounds_of_classes_end_after_ten_without_a_larger_evidence(monkeypatch, 
     [
         ([0.0, 2.0], [0.0, 2.0], True),
         ([0.0, 2.0], [0.0, 2.0 * (1.0 + 5e-10)], True),
-        ([0.0, 2.0], [0.0, 2.0 * (1.0 - 2e-9)], False),
+        ([0.0, 2.0], [0.0, 2.0 * (1.0 - 1.5e-9)], False),
         ([0.0, 2.0], [1e-30, 2.0], False),
         ([1.0, 2.0], [0.0, 2.0], False),
     ],
@@ -385,6 +385,22 @@ def test_known_noise_is_that_of_the_density_of_targets():
     expected = y @ np.linalg.solve(0.3 * C, y) + np.linalg.slogdet(C)[1]
     assert noise.value(active) == pytest.approx(expected)
     assert noise.variance(active) == 0.3
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.9])
+@pytest.mark.parametrize("above", [True, False])
+def test_active_functions_belong_where_what_they_explain_is_more_than_noise_does(share, above):
+    """That is q^2/s > y'C^-1 y/n or v, with s, q and C without it. At d, u = 1/(1 + d s) and Q = u q."""
+    n, rest, d, v = 20, 3.0, 0.7, 0.3
+    s = (1.0 / share - 1.0) / d
+    # rest = without - d q^2 u; at the limit without = n q^2/s
+    q_profiled = np.sqrt(rest / (n / s - d * share))
+    q_known = np.sqrt(v * s)
+    for noise, q in ((ProfiledNoise(n), q_profiled), (KnownNoise(v), q_known)):
+        pull = share * np.sqrt(d) * q * (1.0 + (1e-9 if above else -1e-9))
+        both = np.array([share, 1.0]), np.array([-pull, 9.0])
+        members = SimpleNamespace(undetermined=both[0], pull=both[1], rest=rest, yy=10.0)
+        assert noise.belong(members).tolist() == [above, False]
 
 
 # -- covariances

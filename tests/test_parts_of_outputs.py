@@ -544,6 +544,8 @@ def test_scoring_solves_two_equations_for_each_pair(size):
     (Mg, Me), (G, E) = evidence.slopes(), evidence.scoring_step()
     assert close(gg * G + ge * E, -Mg, 1e-9)
     assert close(ge * G + ee * E, -Me, 1e-9)
+    for flat, full in zip(evidence.flatness(), (gg, ee), strict=True):
+        assert close(flat, np.diag(full), 1e-12)
     alike = JointEvidence(np.ones(6), count, random(6, 3), signal, 1.0 - signal, 0.0)
     G, E = alike.scoring_step()
     np.testing.assert_array_equal(G, np.zeros((3, 3)))
