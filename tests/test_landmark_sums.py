@@ -1,4 +1,4 @@
-"""Sums of landmarks and their derivatives beside dense matrices."""
+"""Terms of factors, from rows and from sums over rows, beside dense matrices and differences."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,8 @@ import reference
 from problems import close
 
 from skspectral.linalg import landmark_sums
+from skspectral.linalg.factor_terms import FactorTerms
+from skspectral.linalg.factors import nystroem
 from skspectral.linalg.landmark_sums import (
     LandmarkSums,
     RowBlock,
@@ -13,7 +15,7 @@ from skspectral.linalg.landmark_sums import (
     joined_features,
     smooth_feature_map,
 )
-from skspectral.linalg.rows import RowCounts
+from skspectral.linalg.rows import RowCounts, Rows
 from skspectral.support.exceptions import IndefiniteKernelError
 
 EPS = np.finfo(np.float64).eps
@@ -34,6 +36,9 @@ class Rbf:
 
     def diagonal(self, X):
         return 2.0 * (1.0 + X[:, 0] ** 2) ** 2
+
+    def precision(self, X):
+        return EPS
 
     def cross(self, X, Z):
         size = np.outer(1.0 + X[:, 0] ** 2, 1.0 + Z[:, 0] ** 2)
@@ -187,3 +192,117 @@ def test_without_a_free_row_nothing_is_missed():
     sums = LandmarkSums.of(joined_features(features, gram, block), gram, block)
     found = Sensitivity.at(sums, sums.spectrum(RowCounts(2, 2, 0.0, 1.0)), features.L, np.ones(2), np.ones(2))
     assert found.by_diagonal == 0.0
+
+
+# -- terms of a factor whose rows are at hand
+
+
+class Terms:
+    """Rows of which one is absent, q mean functions, targets, and a factor of three landmarks."""
+
+    def __init__(self, q, m=2, n=9, weight=None):
+        rng = np.random.default_rng(1)
+        self.X = rng.normal(size=(n, 2))
+        if weight is None:
+            weight = np.concatenate([rng.uniform(0.5, 2.0, n - 2), [1.0, 0.0]])
+        self.rows = Rows.make(n, rng.normal(size=(n, q)) if q else None, weight)
+        self.Z = self.rows.standardise(rng.normal(size=(n, m)))[0]
+        self.factor = nystroem(Rbf(), self.X, landmarks=LANDMARKS)
+        self.terms = FactorTerms(self.factor, self.rows, self.Z)
+        self.P = np.diag(self.rows.present.astype(float)) - self.rows.Q @ self.rows.Q.T
+
+    def kernel(self, C, A):
+        """P K~ P in weighted rows, K~ = C A^-1 C'."""
+        root = self.rows.sqrt_weight
+        return self.P @ (root * (C @ np.linalg.solve(A, C.T)) * root.T) @ self.P
+
+    @property
+    def inputs(self):
+        """K(X, Z) and K(Z, Z)."""
+        return Rbf().cross(self.X, self.factor.landmarks), Rbf().cross(*(self.factor.landmarks,) * 2)
+
+    def system(self, g):
+        return self.kernel(*self.inputs) + g * np.eye(len(self.X))
+
+
+@pytest.mark.parametrize("q", [0, 2])
+@pytest.mark.parametrize("g", [0.01, 3.0])
+@pytest.mark.parametrize("weight", [None, np.full(9, 4.0), np.ones(9)], ids=["weights", "4", "1"])
+def test_terms_of_a_factor_are_those_of_dense_matrices(q, g, weight):
+    one = Terms(q, m=1, weight=weight)
+
+    def values(g):
+        M = one.system(g)
+        fit = g * float(one.Z[:, 0] @ np.linalg.solve(M, one.Z[:, 0]))
+        return np.array([fit, np.linalg.slogdet(M / g)[1]])
+
+    A, A1, H, H1, B_inv, residual = one.terms.at(g)
+    assert close([A, H], values(g), 1e-9)
+    h = 1e-4
+    slopes = (values(g * np.exp(h)) - values(g * np.exp(-h))) / (2.0 * h)
+    np.testing.assert_allclose([A1, H1], slopes, rtol=1e-6)
+    assert close(residual, g * np.linalg.solve(one.system(g), one.Z), 1e-9)
+    outside = one.P @ (one.rows.sqrt_weight * one.factor.Phi)
+    assert close(B_inv, np.linalg.inv(outside.T @ outside + g * np.eye(3)), 1e-8)
+
+
+@pytest.mark.parametrize("q", [0, 2])
+def test_terms_of_several_outputs_and_their_sensitivity(q):
+    two, g, scale = Terms(q), np.array([0.05, 2.0]), np.array([0.7, 3.0])
+    B_inv, residual = two.terms.several(g)
+    each = [FactorTerms(two.factor, two.rows, two.Z[:, [k]]).at(g[k]) for k in range(2)]
+    assert close(B_inv, sum(terms[4] for terms in each), 1e-8)
+    assert close(residual, np.hstack([terms[5] for terms in each]), 1e-9)
+
+    def value(C, A):
+        total = 0.0
+        for k in range(2):
+            M = two.kernel(C, A) + g[k] * np.eye(len(C))
+            fit = two.Z[:, k] @ np.linalg.solve(M, two.Z[:, k])
+            total += np.linalg.slogdet(M)[1] + scale[k] * g[k] ** 2 * fit
+        return total
+
+    C, A = two.inputs
+    to_landmarks, among = two.terms.sensitivity(B_inv, residual, scale)
+    assert close(to_landmarks, slope_by(lambda M: value(M, A), C), 1e-6)
+    assert close(among, slope_by(lambda M: value(C, M), A), 1e-6)
+
+
+@pytest.mark.parametrize("q", [0, 2])
+def test_targets_of_a_factor_inside_and_outside_of_its_span(q):
+    two = Terms(q)
+    U = np.linalg.svd(two.P @ (two.rows.sqrt_weight * two.factor.Phi), full_matrices=False)[0]
+    spectrum, size = two.terms.spectrum, (two.terms.QPhi**2).sum()
+    assert spectrum.resolution == pytest.approx(8.0 * EPS * (spectrum.s[-1] + size), rel=1e-9, abs=0.0)
+    rotated = two.terms.rotated(np.array([2.0, 5.0]))
+    inside = (U.T @ two.Z) ** 2
+    assert close(rotated.energy[:-1], inside[::-1], 1e-7)
+    left = (two.Z**2).sum(axis=0) - inside.sum(axis=0)
+    assert close(rotated.energy[-1], left, 1e-9)
+    assert rotated.scale.tolist() == [2.0, 5.0]
+    assert rotated.rounding == pytest.approx(4.0 * 8.0 * EPS * (two.Z**2).sum(axis=0), rel=1e-9, abs=0.0)
+    outside = two.Z - U @ (U.T @ two.Z)
+    root = two.terms.null_root()
+    assert close(root.T @ root, outside.T @ outside, 1e-9)
+    before = two.terms.PhiZ.copy()
+    others = two.terms.with_targets(2.0 * two.Z[:, ::-1])
+    assert close(others.PhiZ, 2.0 * before[:, ::-1], 1e-14)
+    assert close(others.several(np.ones(2))[1], 2.0 * two.terms.several(np.ones(2))[1][:, ::-1], 1e-12)
+    assert np.array_equal(two.terms.PhiZ, before)
+
+
+def test_targets_that_a_factor_spans_leave_nothing_outside():
+    two = Terms(0)
+    two.terms = two.terms.with_targets(two.rows.sqrt_weight * two.factor.Phi[:, :2])
+    assert np.isfinite(two.terms.null_root()).all()
+    assert np.abs(two.terms.null_root()).max() < 1e-6
+
+
+def test_what_is_left_of_a_target_is_no_less_than_its_rounding(monkeypatch):
+    one = Terms(0, m=1)
+    one.terms.Z = 3.0 * one.Z
+    monkeypatch.setattr(one.terms, "_residual", lambda weights: -one.Z)
+    size = 9.0 * (one.Z**2).sum()
+    left, slope, *_ = one.terms.at(0.1)
+    assert left == pytest.approx((8.0 * EPS) ** 2 * size, rel=1e-9, abs=0.0)
+    assert slope == pytest.approx(-(one.Z**2).sum())

@@ -340,22 +340,22 @@ def test_what_is_worthwhile_grows_with_the_rows_between_limits():
 
 @pytest.mark.parametrize("rise", [0.0, 5e-10, -1.0])
 def test_rounds_of_classes_end_after_ten_without_a_larger_evidence(monkeypatch, rise):
-    rounds = []
+    asked = set()
 
     def described(K, v, fit, n_iter):
-        rounds.append(n_iter)
         value = -5.0 + n_iter if n_iter <= 3 else -2.0 + rise * (n_iter - 3)
         return sparse_classes.LatentExpansion(None, None, None, 0.0, value, n_iter, False)
 
     monkeypatch.setattr(sparse_classes, "laplace", lambda *args, **kwargs: None)
     monkeypatch.setattr(sparse_classes, "_prior", lambda K, v: None)
     monkeypatch.setattr(sparse_classes, "_described", described)
-    monkeypatch.setattr(sparse_classes, "_next", lambda *args: None)
+    monkeypatch.setattr(sparse_classes, "_next", lambda K, v, fit, *args: asked.add(args))
     monkeypatch.setattr(sparse_classes, "_is_settled", lambda v, new: False)
     settings = {"has_constant": True, "tol": 1e-6, "max_iter": 40}
     end = sparse_classes.expand_latent(np.zeros((2, 2)), None, **settings)
     assert end.converged
     assert end.n_iter == 13  # three that were better, ten that were not
+    assert asked == {(True, 1e-6)}
     assert end.log_evidence == pytest.approx(-2.0)
     few = sparse_classes.expand_latent(np.zeros((2, 2)), None, **settings | {"max_iter": 12})
     assert not few.converged

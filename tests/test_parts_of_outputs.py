@@ -568,3 +568,4 @@ def test_outputs_of_which_none_varies_have_covariances_of_0():
     assert not found.basis.noise_covariance.any()
     np.testing.assert_array_equal(found.information.standard_errors(np.ones((1, 2, 2)), 0), [np.inf])
     assert len(found.independent.noise_ratio) == len(found.independent.noise_var) == 0
+    assert (found.independent.tuning, found.independent.prior) == ((), None)
