@@ -363,6 +363,26 @@ def test_weights_are_powers_of_the_likelihood():
     assert close(one.mode.F[rows], two.mode.F, 1e-6)
 
 
+@pytest.mark.parametrize("name", [name for name in LIKELIHOODS if name != "softmax"])
+def test_observations_are_weighted_and_shifted_likelihoods(name):
+    """Beside a prior of variances 1 without correlation log|I + K W| tells the curvatures."""
+    p, likelihood = problem(name), LIKELIHOODS[name]
+    F, offset, w = np.linspace(-1.0, 2.0, N)[:, None], np.array([0.3]), p.weight
+    observations = observe(likelihood, p.y, w).given(offset)
+    at = likelihood.derivatives(p.y, F[:, 0] + 0.3)
+    identity = DensePrior(np.eye(N))
+    assert close(observations.first(F)[:, 0], w * at.first, 1e-14)
+    assert close(observations.curvature_times(F, 2.0 * F), (2.0 * w * at.curvature)[:, None] * F, 1e-14)
+    assert close(observations.third_contracted(F, w)[:, 0], w * at.third * w, 1e-14)
+    expected = w @ likelihood.log_density(p.y, F[:, 0] + 0.3)
+    assert observations.log_density(F) == pytest.approx(expected)
+    positive = likelihood.step_curvature(p.y, F[:, 0] + 0.3)
+    assert observations.step_curved(identity, F).log_det == pytest.approx(np.log1p(w * positive).sum())
+    assert observations.largest_step_curvature(F) == pytest.approx((w * positive).max())
+    if likelihood.is_log_concave:
+        assert observations.curved(identity, F).log_det == pytest.approx(np.log1p(w * at.curvature).sum())
+
+
 def test_curvature_that_no_mode_has_is_refused():
     K = kernel_matrix(problem("logistic").X)
     with pytest.raises(IndefiniteKernelError):

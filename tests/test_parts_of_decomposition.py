@@ -8,6 +8,7 @@ import reference
 from problems import close
 
 from skspectral.criteria import CRITERIA
+from skspectral.decomposition import decompose
 from skspectral.decomposition import plan as planning
 from skspectral.decomposition.certificate import (
     _check_probes,
@@ -16,6 +17,7 @@ from skspectral.decomposition.certificate import (
     warn_of_bracket,
 )
 from skspectral.decomposition.data import Data
+from skspectral.decomposition.decompose import Problem
 from skspectral.decomposition.plan import Plan, Route
 from skspectral.inference import tuned
 from skspectral.inference.solution import solve
@@ -238,6 +240,46 @@ def test_given_ratios_have_the_noise_and_freedom_of_dense_matrices(intercept):
         assert found.noise_var[j] == pytest.approx(noise)
         assert found.signal_var[j] == pytest.approx(noise / g[j])
         assert found.effective_dof[j] == pytest.approx(reference.effective_dof(K, g[j], F))
+
+
+# -- which solution
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_outputs", "is_certified", "expected"),
+    [
+        ({}, 2, True, "certified"),
+        ({"noise_ratio": np.ones(2)}, 2, True, "certified"),
+        ({"shared": True}, 1, True, "certified"),
+        ({"shared": True}, 2, True, ("tuned", "evidence", {"shared": True, "prior": None})),
+        ({"prior": "prior"}, 1, True, ("tuned", "evidence", {"shared": False, "prior": "prior"})),
+        ({"criterion": CRITERIA["gcv"]}, 1, True, ("tuned", "gcv", {"shared": False, "prior": None})),
+        ({"correlated": True}, 2, True, "correlated"),
+        ({"correlated": True, "noise_ratio": np.ones(2)}, 2, False, "correlated"),
+        ({"noise_ratio": np.ones(2)}, 2, False, "fixed"),
+        ({}, 1, False, ("tuned", "evidence", {"shared": False, "prior": None})),
+        ({"by_bound": True}, 1, False, ("tuned", 0.25, {"shared": False, "prior": None})),
+    ],
+)
+def test_the_solution_of_a_certificate_is_taken_where_it_is_the_same(
+    monkeypatch, settings, n_outputs, is_certified, expected
+):
+    monkeypatch.setattr(decompose, "solve_correlated", lambda rotated: "correlated")
+    monkeypatch.setattr(decompose, "solve_fixed", lambda rotated, criterion, ratio: "fixed")
+    monkeypatch.setattr(decompose, "certain_evidence", lambda tau: SimpleNamespace(name=tau))
+    monkeypatch.setattr(
+        decompose, "solve", lambda rotated, of, bounds, **options: ("tuned", of.name, options)
+    )
+    certified = SimpleNamespace(solution="certified") if is_certified else None
+    spectrum = SimpleNamespace(rotate=lambda Y: None)
+    problem = Problem(None, Data(np.zeros((3, 1)), np.zeros((3, n_outputs))), **settings)
+    found = problem.solution(SimpleNamespace(certified=certified, spectrum=spectrum, tau=0.25))
+    assert found == expected
+    alone = problem.by_evidence()
+    assert (alone.criterion.name, alone.prior, alone.shared) == ("evidence", None, False)
+    assert not alone.correlated
+    assert not alone.by_bound
+    assert alone.noise_ratio is problem.noise_ratio
 
 
 # -- data

@@ -702,6 +702,50 @@ def test_steps_lead_down_where_cutting_their_entries_would_lead_up(monkeypatch):
     assert close(members.tried[1], [0.1, -0.05], 1e-12)
 
 
+def settled(value, there, slope_there=0.0):
+    """Return a `Settling` that has a value, and the model beside it with another value and slope."""
+    beside = SimpleNamespace(value=there, pull=np.zeros(2), undetermined=np.full(2, 1.0 - slope_there))
+    members = SimpleNamespace(value=value, d=np.ones(2), without=lambda leave: beside)
+    noise = SimpleNamespace(value=lambda members: members.value, slope=lambda members: 1.0)
+    return Settling(members, noise, 1e-10), beside
+
+
+@pytest.mark.parametrize("value", [-50.0, 0.5, 3.0])
+def test_functions_leave_where_the_evidence_falls_by_rounding_alone(value):
+    rounding = 1e-13 * max(abs(value), 1.0)
+    for change, is_gone in ((-1.0, True), (0.9 * rounding, True), (1.1 * rounding, False)):
+        settling, beside = settled(value, value + change)
+        assert settling._removed(np.array([True, False])) == is_gone
+        assert (settling.members is beside) == is_gone
+        assert settling.kept.tolist() == ([1] if is_gone else [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("change", "slope", "expected"),
+    [
+        (-1.1, 9.0, True),  # lower by more than rounding, whatever the slope
+        (-0.9, 0.89, True),
+        (-0.9, 0.91, False),
+        (0.9, -0.89, True),
+        (0.9, -0.91, False),
+        (1.1, 0.0, False),
+    ],
+)
+def test_a_step_within_rounding_must_make_the_slope_smaller_by_a_tenth(change, slope, expected):
+    settling, beside = settled(2.0, 2.0 + 1e-9 * change, slope)
+    assert settling._is_better(beside, 2.0, 1e-9, 1.0) == expected
+
+
+@pytest.mark.parametrize(("slope", "n_tried"), [(1.1e-13, 12), (0.9e-13, 1)])
+def test_steps_that_promise_less_than_rounding_are_tried_once(monkeypatch, slope, n_tried):
+    tried = []
+    monkeypatch.setattr(sparse_newton, "descent_direction", lambda *_: np.array([-1.0, 0.0]))
+    settling, _ = settled(0.5, 0.5)
+    settling.members.scaled, settling.curvatures = tried.append, lambda gradient: ()
+    assert not settling.newton_step(np.array([slope, 0.0]), np.zeros(2, dtype=bool))
+    assert close([step[0] for step in tried], -(0.5 ** np.arange(n_tried)), 1e-15)
+
+
 def test_curvatures_by_logs_of_prior_variances_are_differences():
     rng = np.random.default_rng(0)
     Phi, y, d = rng.normal(size=(12, 3)), rng.normal(size=12), np.array([0.5, 2.0, 1.0])
