@@ -73,6 +73,8 @@ def test_mode_evidence_and_covariance_are_those_of_the_definition(has_constant, 
     weight = weight if weighted else np.ones(len(y))
     ours, dense = fitted(X, y, weight, has_constant, resolution, form)
     assert ours.mode.is_found
+    given_noise = ours.weighted_mean.approximation().mode
+    assert (given_noise.n_iter, given_noise.n_factorisations, given_noise.is_found) == (0, 1, True)
     assert close(ours.mode.F[:, 0], dense.l, 1e-6)
     assert close(ours.log_evidence, dense.log_evidence(), 1e-8)
     assert close(ours.covariances, np.diag(dense.covariance), 1e-6)

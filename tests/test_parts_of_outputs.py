@@ -532,6 +532,30 @@ def test_a_search_over_entries_begins_in_standardised_units(monkeypatch, given):
     assert close(values, expected, 1e-12)
 
 
+def ended(model, start):
+    """End a search at once where the signals of two outputs are 0.2 and 0.5."""
+    signal = np.array([0.2, 0.5])
+    pair = CovariancePair(np.eye(2), np.eye(2), signal, 1.0 - signal)
+    return SimpleNamespace(pair=pair, value=0.0), 0.1, "interior", 3
+
+
+def test_the_rank_of_a_signal_counts_outputs_with_more_than_a_negligible_one(monkeypatch):
+    rotated = rotated_of([0.5, 2.0], 2, 4, [1.0, 3.0])
+    for module in (correlated, entries):
+        monkeypatch.setattr(module, "negligible", lambda smallest, largest: (0.3, 0.01))
+        monkeypatch.setattr(module, "minimize_covariances", ended)
+    monkeypatch.setattr(entries, "_log_evidence", lambda point, scale: -7.0)
+    monkeypatch.setattr(entries, "_solution", lambda *args: SimpleNamespace(result=args[-1]))
+    data = SimpleNamespace(n_outputs=2, Y=random(3, 2), observed=np.ones((3, 2), dtype=bool),
+                           present=np.ones(3, dtype=bool), weight=None, basis=None)  # fmt: skip
+    alone = [(np.arange(2), solution(rotated, [0.5, 1.0], [2.0, 1.0]))]
+    of_entries = entries.solve_entries(alone, data, np.eye(3)).result
+    for result in (correlated.tune_correlated(rotated, random(4, 2)).result, of_entries):
+        told = result.status, result.gradient_norm, result.signal_rank, result.n_evaluations
+        assert told == ("interior", 0.1, 1, 3)
+    assert of_entries.value == -7.0
+
+
 # -- steps of scoring
 
 
