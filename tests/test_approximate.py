@@ -15,7 +15,7 @@ from skspectral.inference import approximate as approximate_module
 from skspectral.inference import modes
 from skspectral.inference.approximate import bound, evidence_bracket, laplace, variational
 from skspectral.inference.modes import find_mode
-from skspectral.inference.observations import ClassObservations, observe
+from skspectral.inference.observations import ClassObservations, TiltedObservations, observe
 from skspectral.learning.latent_objective import approximate_evidence
 from skspectral.learning.latent_task import LatentTask
 from skspectral.likelihoods import Bernoulli, Categorical, Gaussian, Huber, Laplace, Poisson, StudentT
@@ -381,6 +381,29 @@ def test_observations_are_weighted_and_shifted_likelihoods(name):
     assert observations.largest_step_curvature(F) == pytest.approx((w * positive).max())
     if likelihood.is_log_concave:
         assert observations.curved(identity, F).log_det == pytest.approx(np.log1p(w * at.curvature).sum())
+    assert observations.starting_constants() == pytest.approx([float(likelihood.starting_latent(p.y))])
+    t = np.cos(F)
+    tilted = TiltedObservations(observations, t)
+    assert tilted.log_density(F) == pytest.approx(expected + np.vdot(t, F))
+    assert close(tilted.first(F), observations.first(F) + t, 1e-14)
+    assert tilted.step_curved(identity, F).log_det == observations.step_curved(identity, F).log_det
+
+
+def test_derivatives_are_made_once_for_the_same_latent_values():
+    looks = []
+
+    class Watched(Gaussian):
+        def derivatives(self, y, f):
+            looks.append(f)
+            return super().derivatives(y, f)
+
+    observations, F = observe(Watched(noise_var=0.09), np.arange(3.0)), np.zeros((3, 1))
+    for _ in range(2):
+        observations.first(F)
+        observations.curvature_times(F, F)
+    assert len(looks) == 1
+    observations.first(F + 1.0)
+    assert len(looks) == 2
 
 
 def test_curvature_that_no_mode_has_is_refused():

@@ -14,6 +14,7 @@ from skspectral.decomposition.certificate import (
     _check_probes,
     bracket_width,
     evidence_bounds,
+    missed_energy,
     warn_of_bracket,
 )
 from skspectral.decomposition.data import Data
@@ -207,6 +208,42 @@ def test_quotients_that_no_positive_matrix_of_a_trace_has_are_refused():
         assert caught.value.tolerance == pytest.approx(18e-4)
     gram.diagonal = lambda X: np.zeros(2)
     _check_probes(np.zeros(2), 0.0, problem, root)  # a kernel of zeros is none that is indefinite
+
+
+@pytest.mark.parametrize(
+    ("sizes", "missed"),
+    [([1.0, 2.0, 3.0, 4.0], 0.0), ([1.0, 2.0, 3.0, 0.0], 4.0), ([1.0, 2.0, 3.0, 5.0], 0.0)],
+)
+def test_the_energy_that_a_factor_misses_is_no_less_than_rounding(monkeypatch, sizes, missed):
+    """All numbers are whole multiples of a quarter, so that nothing is rounded but what is added for it."""
+    K, w, scale, root = np.diag([1.0, 4.0, 9.0, 16.0]), np.array([[1.0], [2.0], [-1.0], [0.5]]), 8.0, 2.0
+
+    def product(gram, X, V, report):
+        report(4)
+        asked.append(V)
+        return K @ V
+
+    told, asked = [], []
+    monkeypatch.setattr("skspectral.decomposition.certificate.product", product)
+    gram = SimpleNamespace(precision=lambda X: 1.0, diagonal=lambda X: np.diag(K))  # refuses nothing
+    problem = SimpleNamespace(
+        gram=gram, data=SimpleNamespace(X=None), report=lambda **line: told.append(line)
+    )
+    rows = SimpleNamespace(sqrt_weight=np.full((4, 1), root))
+    solution = SimpleNamespace(
+        dual=w * scale,
+        rotated=SimpleNamespace(scale=np.array([scale])),
+        spectrum=SimpleNamespace(rows=rows),
+    )
+    factor = SimpleNamespace(Phi=np.diag(sizes), rank=4, tau=1.0)
+    rounding = 4 * np.finfo(np.float64).eps * (1.0 + 16.0 + 9.0 + 4.0)
+    found = missed_energy(solution, problem, factor)
+    assert found == pytest.approx([missed + rounding], rel=1e-9, abs=0.0)
+    assert told == [{"n_rows": 4, "rank": 4, "done": 4}]
+    np.testing.assert_array_equal(asked[0][:, :1], w)
+    assert asked[0][:, 1:].std() == pytest.approx(root, rel=0.5)
+    problem.report = None
+    np.testing.assert_array_equal(missed_energy(solution, problem, factor), found)
 
 
 # -- variances
