@@ -319,6 +319,23 @@ def test_the_solution_of_a_certificate_is_taken_where_it_is_the_same(
     assert alone.noise_ratio is problem.noise_ratio
 
 
+@pytest.mark.parametrize(("n", "is_dense"), [(32_000, True), (32_001, False)])
+def test_greedy_choices_see_outputs_of_the_same_size(monkeypatch, n, is_dense):
+    asked = []
+    monkeypatch.setattr(decompose, "greedy_landmarks", lambda *args, **options: asked.append((args, options)))
+    monkeypatch.setattr(decompose, "pilot_noise_ratio", lambda problem: 0.125)
+    Y, weight = np.zeros((n, 3)), np.ones(n)
+    Y[:2] = [[0.01, 50.0, 0.0], [-0.005, -100.0, 0.0]]
+    problem = Problem("gram", Data(np.zeros((n, 1)), Y, weight), report="report")
+    decompose.greedy_factor(problem, 7, 3)
+    (gram, X, seen, ratio), options = asked[0]
+    assert (gram, ratio) == ("gram", 0.125)
+    assert X is problem.data.X
+    assert seen[:2] == pytest.approx(np.array([[1.0, 0.5, 0.0], [-0.5, -1.0, 0.0]]))
+    assert options.pop("weight") is weight
+    assert options == {"max_rank": 7, "random_state": 3, "dense_dual": is_dense, "report": "report"}
+
+
 # -- data
 
 

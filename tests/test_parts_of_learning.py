@@ -136,7 +136,7 @@ def test_densities_are_not_asked_for_beyond_bounds_but_at_them():
     for theta, expected in (
         *(((-1.0, 3.0), 7.0), ((2.0 + 1e-12, 0.0), 7.0), ((-1.0 - 1e-12, 0.0), 7.0)),
         *(((2.0 + 4e-12, 0.0), -np.inf), ((-1.0 - 3e-12, 1.0), -np.inf), ((0.0, -1.5e-12), -np.inf)),
-        *(((0.0, 3.0 + 5e-12), -np.inf), ((0.0, 3.0 + 3e-12), 7.0)),
+        *(((0.0, 3.0 + 5e-12), -np.inf), ((0.0, 3.0 + 3.5e-12), 7.0), ((0.0, -0.9e-12), 7.0)),
     ):
         assert bounded(np.array(theta)) == expected
 
