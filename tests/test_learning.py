@@ -785,9 +785,9 @@ def test_every_factorisation_is_counted_once(outputs, optimizer, monkeypatch):
 
     counted("symmetric_eigen", spectrum_module)
     counted("dpotrf", resolvent_module)
-    scanned = stack_module.spectra_of_stack
+    scanned = stack_module.evidence_terms_of_stack
     monkeypatch.setattr(
-        "skspectral.learning.scan.spectra_of_stack",
+        "skspectral.learning.scan.evidence_terms_of_stack",
         lambda K, *rest: calls.extend(["scan"] * len(K)) or scanned(K, *rest),
     )
     X, Y = data(n=40, m=outputs)
