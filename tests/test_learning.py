@@ -34,8 +34,9 @@ from skspectral.inference.variances import VarianceBounds, VariancePrior
 from skspectral.kernels import Exponential, KernelOverflowError
 from skspectral.learning import levels as learning
 from skspectral.learning.descent import minimize_in_box
+from skspectral.learning.evaluation import Evaluation
 from skspectral.learning.levels import learn
-from skspectral.learning.objectives import Evaluation, ResolventObjective, SpectralObjective
+from skspectral.learning.objectives import ResolventObjective, SpectralObjective
 from skspectral.learning.priors import read_priors
 from skspectral.learning.task import Task
 from skspectral.linalg import resolvent as resolvent_module

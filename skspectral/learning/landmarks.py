@@ -30,7 +30,7 @@ from ..linalg.landmark_sums import LandmarkSums, RowBlock, Sensitivity, joined_f
 from ..support.exceptions import IndefiniteKernelError
 from ..support.memory import physical_memory
 from ..support.threads import map_in_threads, threads_for
-from .objectives import Evaluation
+from .evaluation import Evaluation
 
 __all__ = ["LandmarkObjective", "RowsInMemory", "block_slope", "block_sums", "drawn_landmarks"]
 

@@ -173,5 +173,5 @@ class _GivenObjective:
             return np.inf, np.zeros_like(theta)
         dual = resolvent.apply(self.y)
         value = 0.5 * (self.y @ dual + resolvent.log_det)
-        G = self.rows.unweighted_sensitivity(resolvent.sensitivity(dual, 1.0))
+        G = self.rows.unweighted_sensitivity(resolvent.inverse().sensitivity(dual, 1.0))
         return value, 0.5 * values.contract(Pairs.of_triangle(G))
