@@ -52,12 +52,12 @@ class Resolvent:
             If PKP + gI is not positive definite.
         """
         rows.project(K)
-        # The mean space gets an eigenvalue like the others: g alone there would spoil the condition.
-        shift = float(np.trace(K)) / len(K)
+        # The mean space gets an eigenvalue like the largest: g alone there would spoil the condition.
+        shift = float(np.trace(K))
         if rows.n_mean:
             add_outer(K, shift * rows.Q, rows.Q)
         K.flat[:: len(K) + 1] += noise_ratio
-        factor, info = dpotrf(K.T, lower=True, clean=True, overwrite_a=True)
+        factor, info = dpotrf(K.T, lower=True, overwrite_a=True)
         if info:
             raise IndefiniteKernelError(-noise_ratio, 0.0)
         log_det = 2.0 * np.log(factor.diagonal()).sum() - rows.n_mean * np.log(shift + noise_ratio)

@@ -27,7 +27,7 @@ def evidence_terms_of_stack(K, rows, z, noise_ratios):
     noise_ratios : ndarray of shape (j,)
         g.
     """
-    unit = max(K.max(initial=0.0), -K.min(initial=0.0)) or 1.0  # of which squares are numbers
+    unit = K.max() or 1.0  # squares of what is smaller than 1 are numbers
     K, g = K / unit, noise_ratios / unit
     for each in K:
         rows.project(each)
