@@ -575,7 +575,7 @@ def test_cells_with_hidden_roots_are_cut_into_eight():
 def test_a_root_is_guessed_from_slopes_and_curvatures_at_both_ends():
     """Exact where x is a cubic of f'; the middle where that is unknown, or outside."""
     slopes = np.array([-2.0, 5.0])
-    x_of = np.polynomial.Polynomial([0.3, 0.5, -0.02, 0.01])  # x at each f'
+    x_of = np.polynomial.Polynomial([0.3, 3.0, -0.02, 0.01])  # x at each f'
     a, b = x_of(slopes)
     curvatures = 1.0 / x_of.deriv()(slopes)
     ends = (np.array([value]) for value in (a, b, *slopes, *curvatures))
