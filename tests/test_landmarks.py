@@ -24,11 +24,11 @@ from skspectral.decomposition.plan import Plan
 from skspectral.inference.variances import VarianceBounds
 from skspectral.kernels.gram import KernelGram
 from skspectral.learning import levels
+from skspectral.learning.evaluation import Evaluation
 from skspectral.learning.exploration import Explorer
 from skspectral.learning.landmark_descent import end_of_bound, starts_on_landmarks
 from skspectral.learning.landmarks import LandmarkObjective
 from skspectral.learning.moving import moved
-from skspectral.learning.objectives import Evaluation
 from skspectral.learning.task import Task
 from skspectral.linalg.factors import pivoted_cholesky
 from skspectral.support.threads import available_threads

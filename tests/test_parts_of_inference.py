@@ -764,6 +764,30 @@ def test_curvatures_by_logs_of_prior_variances_are_differences():
         assert close(expected, (root[:, None] * (Phi.T @ C_inv @ Phi) * root) ** 2, 1e-8)
 
 
+@pytest.mark.parametrize(("least", "to_compare"), [(0.01, 0.5), (0.49, 0.5), (0.9, 0.9)])
+def test_ends_are_compared_without_functions_that_gain_little(monkeypatch, least, to_compare):
+    asked = []
+
+    def best_end(values, noise, tol, max_iter, least):
+        asked.append((values, noise, tol, max_iter, least))
+        return "active", [3.0, 2.0], 7
+
+    class Climbed:
+        def __init__(self, *args):
+            asked.append(args)
+
+        def run(self):
+            return "fit"
+
+    monkeypatch.setattr(sparse, "_best_end", best_end)
+    monkeypatch.setattr(sparse, "Ascent", Climbed)
+    trace = [9.0]
+    assert sparse.maximise("values", "noise", tol=1e-3, max_iter=50, trace=trace, least=least) == "fit"
+    assert asked[0] == ("values", "noise", 1e-3, 50, to_compare)
+    assert asked[1] == ("active", "noise", 1e-3, 50, [3.0, 2.0], least, 7)
+    assert trace == [9.0, 3.0, 2.0]
+
+
 @pytest.mark.parametrize("values", [(5.0, 3.0), (3.0, 5.0)])
 def test_the_better_of_both_ends_is_taken(monkeypatch, values):
     runs = []

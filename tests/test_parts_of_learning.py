@@ -28,13 +28,14 @@ from skspectral.learning.descent import (
     _Walk,
     minimize_in_box,
 )
+from skspectral.learning.evaluation import Evaluation
 from skspectral.learning.exploration import Explorer
 from skspectral.learning.landmarks import LandmarkObjective, RowsInMemory
 from skspectral.learning.latent import LatentObjective, _optimise, learn_latent
 from skspectral.learning.latent_task import LatentTask
 from skspectral.learning.moving import _Adam
 from skspectral.learning.noise_task import MeanProcess
-from skspectral.learning.objectives import Evaluation, ResolventObjective, profiled_evidence
+from skspectral.learning.objectives import ResolventObjective, profiled_evidence
 from skspectral.learning.priors import read_priors
 from skspectral.learning.task import Task
 from skspectral.likelihoods import Poisson
@@ -662,14 +663,18 @@ def test_what_a_walk_learns_from_a_step():
 
 def test_a_walk_is_behind_where_four_times_its_last_decrease_is_not_enough():
     walk = walk_in_box(at_rest(10.0), [0, 0], [-9, -9], [9, 9])
-    walk.n_steps, walk.decrease = 2, 1.0
-    assert not walk.is_behind(6.0)
-    assert walk.is_behind(5.9)
-    walk.decrease = -1.0
-    assert not walk.is_behind(10.0)
-    assert walk.is_behind(9.9)
-    walk.n_steps = 1
-    assert not walk.is_behind(-99.0)
+    walk.n_steps = 2
+    assert not walk._is_behind(10.0, 1.0)  # nothing is to be beaten
+    for decrease, to_beat, expected in (
+        (1.0, 6.0, False),
+        (1.0, 5.9, True),
+        (-1.0, 10.0, False),
+        (-1.0, 9.9, True),
+    ):
+        walk.to_beat = to_beat
+        assert walk._is_behind(10.0, decrease) == expected
+    walk.n_steps, walk.to_beat = 1, -99.0
+    assert not walk._is_behind(10.0, 1.0)
 
 
 def test_variables_that_creep_a_long_way_for_little_are_taken_to_their_bounds():

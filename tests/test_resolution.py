@@ -166,10 +166,17 @@ def test_the_slope_of_the_evidence_is_a_number_at_noise_ratios_of_any_size():
     rows = Rows.make(12, np.ones((12, 1)))
     Z = rows.standardise(y[:, None])[0][:, 0]
     small, large = (
-        Resolvent.from_gram(unit * reference.rbf(X), rows, 0.1 * unit).evidence_terms(Z)[:2]
+        _evidence_with_slopes(Resolvent.from_gram(unit * reference.rbf(X), rows, 0.1 * unit), Z)
         for unit in (1.0, 1e200)
     )
     assert large == pytest.approx(small, rel=1e-10)
+
+
+def _evidence_with_slopes(resolvent, z):
+    """Return A, A', H and H'."""
+    A, H, dual = resolvent.evidence(z)
+    A1, H1 = resolvent.inverse().evidence_slopes(A, dual)
+    return A, A1, H, H1
 
 
 @pytest.mark.parametrize("n", [1, 64, 65, 131, 200])
@@ -181,7 +188,7 @@ def test_the_resolvent_of_any_number_of_rows_is_an_inverse(n, n_mean, rng):
     expected = P @ np.linalg.inv(P @ K @ P + 0.1 * np.eye(n)) @ P
     resolvent = Resolvent.from_gram(K, rows, 0.1)
     assert np.allclose(resolvent.apply(P @ z), expected @ z, rtol=1e-8, atol=1e-10)
-    G = np.triu(resolvent.sensitivity(P @ z, 0.3))
+    G = np.triu(resolvent.inverse().sensitivity(P @ z, 0.3))
     assert np.allclose(G, np.triu(expected - 0.3 * np.outer(P @ z, P @ z)), rtol=1e-8, atol=1e-10)
 
 
