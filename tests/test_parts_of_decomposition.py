@@ -220,15 +220,15 @@ def test_the_energy_that_a_factor_misses_is_no_less_than_rounding(monkeypatch, s
 
     def product(gram, X, V, report):
         report(4)
-        asked.append(V)
+        asked.append((gram, X, V))
         return K @ V
 
-    told, asked = [], []
+    told, asked, probes, gram = [], [], [], "gram"
     monkeypatch.setattr("skspectral.decomposition.certificate.product", product)
-    gram = SimpleNamespace(precision=lambda X: 1.0, diagonal=lambda X: np.diag(K))  # refuses nothing
-    problem = SimpleNamespace(
-        gram=gram, data=SimpleNamespace(X=None), report=lambda **line: told.append(line)
+    monkeypatch.setattr(
+        "skspectral.decomposition.certificate._check_probes", lambda *args: probes.append(args)
     )
+    problem = SimpleNamespace(gram=gram, data=SimpleNamespace(X="X"), report=lambda **line: told.append(line))
     rows = SimpleNamespace(sqrt_weight=np.full((4, 1), root))
     solution = SimpleNamespace(
         dual=w * scale,
@@ -240,8 +240,15 @@ def test_the_energy_that_a_factor_misses_is_no_less_than_rounding(monkeypatch, s
     found = missed_energy(solution, problem, factor)
     assert found == pytest.approx([missed + rounding], rel=1e-9, abs=0.0)
     assert told == [{"n_rows": 4, "rank": 4, "done": 4}]
-    np.testing.assert_array_equal(asked[0][:, :1], w)
-    assert asked[0][:, 1:].std() == pytest.approx(root, rel=0.5)
+    *inputs, V = asked[0]
+    assert inputs == ["gram", "X"]
+    np.testing.assert_array_equal(V[:, :1], w)
+    z, (quotients, tau, of, weights) = V[:, 1:] / root, probes[0]
+    assert z.std() == pytest.approx(1.0, rel=0.5)
+    expected = root**2 * (np.diag(K) - np.square(sizes)) @ z**2 / (z**2).sum(axis=0)
+    assert quotients == pytest.approx(expected, abs=1e-12)
+    assert (tau, of) == (1.0, problem)
+    np.testing.assert_array_equal(weights, np.full(4, root))
     problem.report = None
     np.testing.assert_array_equal(missed_energy(solution, problem, factor), found)
 
@@ -302,16 +309,17 @@ def test_the_solution_of_a_certificate_is_taken_where_it_is_the_same(
     monkeypatch, settings, n_outputs, is_certified, expected
 ):
     monkeypatch.setattr(decompose, "solve_correlated", lambda rotated: "correlated")
-    monkeypatch.setattr(decompose, "solve_fixed", lambda rotated, criterion, ratio: "fixed")
+    monkeypatch.setattr(decompose, "solve_fixed", lambda *args: args)
     monkeypatch.setattr(decompose, "certain_evidence", lambda tau: SimpleNamespace(name=tau))
     monkeypatch.setattr(
         decompose, "solve", lambda rotated, of, bounds, **options: ("tuned", of.name, options)
     )
     certified = SimpleNamespace(solution="certified") if is_certified else None
-    spectrum = SimpleNamespace(rotate=lambda Y: None)
+    spectrum = SimpleNamespace(rotate=lambda Y: "rotated")
     problem = Problem(None, Data(np.zeros((3, 1)), np.zeros((3, n_outputs))), **settings)
     found = problem.solution(SimpleNamespace(certified=certified, spectrum=spectrum, tau=0.25))
-    assert found == expected
+    fixed = "rotated", problem.criterion, problem.noise_ratio
+    assert found == (fixed if expected == "fixed" else expected)
     alone = problem.by_evidence()
     assert (alone.criterion.name, alone.prior, alone.shared) == ("evidence", None, False)
     assert not alone.correlated
@@ -334,6 +342,8 @@ def test_greedy_choices_see_outputs_of_the_same_size(monkeypatch, n, is_dense):
     assert seen[:2] == pytest.approx(np.array([[1.0, 0.5, 0.0], [-0.5, -1.0, 0.0]]))
     assert options.pop("weight") is weight
     assert options == {"max_rank": 7, "random_state": 3, "dense_dual": is_dense, "report": "report"}
+    decompose.greedy_factor(problem, 7)
+    assert asked[1][1]["random_state"] == 0
 
 
 # -- data

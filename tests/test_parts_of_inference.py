@@ -724,6 +724,7 @@ def test_functions_leave_where_the_evidence_falls_by_rounding_alone(value):
     ("change", "slope", "expected"),
     [
         (-1.1, 9.0, True),  # lower by more than rounding, whatever the slope
+        (-1.0, 9.0, False),
         (-0.9, 0.89, True),
         (-0.9, 0.91, False),
         (0.9, -0.89, True),
@@ -732,8 +733,10 @@ def test_functions_leave_where_the_evidence_falls_by_rounding_alone(value):
     ],
 )
 def test_a_step_within_rounding_must_make_the_slope_smaller_by_a_tenth(change, slope, expected):
-    settling, beside = settled(2.0, 2.0 + 1e-9 * change, slope)
-    assert settling._is_better(beside, 2.0, 1e-9, 1.0) == expected
+    settling, beside = settled(2.0, 2.0 + 2.0**-30 * change, slope)
+    assert settling._is_better(beside, 2.0, 2.0**-30, 1.0) == expected
+    beside.undetermined = 1.0 - 2.0 * (1.0 - beside.undetermined)
+    assert settling._is_better(beside, 2.0, 2.0**-30, 2.0) == expected
 
 
 @pytest.mark.parametrize(("slope", "n_tried"), [(1.1e-13, 12), (0.9e-13, 1)])
