@@ -22,6 +22,7 @@ from skspectral.decomposition.decompose import Problem
 from skspectral.decomposition.plan import Plan, Route
 from skspectral.inference import tuned
 from skspectral.inference.solution import solve
+from skspectral.kernels.gram import scattered
 from skspectral.linalg.factors import pivoted_cholesky
 from skspectral.linalg.rows import check_target_size
 from skspectral.linalg.spectrum import Spectrum
@@ -378,6 +379,20 @@ def test_the_order_of_rows_that_looks_random_depends_on_their_content(holes):
     np.testing.assert_array_equal(Data(X, Y * [1024.0, 0.5] + [64.0, -8.0]).shuffled(gram), order)
     assert order.tolist() != list(range(n))
     assert Data(X, Y * [1.0, -1.0]).shuffled(gram).tolist() != order.tolist()
+
+
+def test_rows_are_ordered_by_fingerprints_of_inputs_and_targets():
+    """Outputs count by their largest distance from the mean; one is seen once, one is constant, one never."""
+    rng = np.random.default_rng(0)
+    Y = np.column_stack([0.1 * rng.normal(size=9), 50.0 * rng.normal(size=9), np.full((9, 3), np.nan)])
+    Y[4, 0], Y[2, 2], Y[:, 3] = np.nan, 7.0, 3.0
+    fingerprint, total = rng.uniform(size=9), np.zeros(9)
+    for column in Y.T[:2]:
+        centred = np.nan_to_num(column - np.nanmean(column))
+        total += centred / np.abs(centred).max()
+    order = Data(np.zeros((9, 1)), Y).shuffled(SimpleNamespace(fingerprint=lambda X: fingerprint))
+    expected = np.argsort((fingerprint + scattered(total)) % 1.0)
+    np.testing.assert_array_equal(order, expected)
 
 
 def test_what_varies_and_is_present_is_kept():

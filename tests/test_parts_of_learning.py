@@ -1204,9 +1204,11 @@ def test_landmarks_are_as_many_as_a_small_trace_needs(noise_ratio, tau):
     objective._chosen(kernel, 4)
     objective._chosen(kernel, 99)
     assert asked == [(7, pytest.approx(tau)), (4, pytest.approx(tau)), (25, pytest.approx(tau))]
-    tuned = SimpleNamespace(noise_ratio=np.array([0.7, 0.02, 0.3]), noise_var=None, signal_var=None)
+    tuned = SimpleNamespace(noise_ratio=np.array([0.7, 0.02, 0.3]), noise_var="noise", signal_var="signal")
     here = SimpleNamespace(tuned=tuned, value=1.0, feature_map=SimpleNamespace(L=np.eye(3)))
-    objective._evaluation(kernel.theta, here, np.zeros(1))
+    told, slope = objective._evaluation(kernel.theta, here, np.zeros(1)), np.zeros(1)
+    np.testing.assert_array_equal(told.gradient, slope)
+    assert (told.value, told.variances, told.rank) == (1.0, ("noise", "signal"), 3)
     objective._chosen(kernel)
     assert asked[-1] == (7, pytest.approx(2e-5))  # of the output with the least noise so far
     given = LandmarkObjective(replace(task, plan=Plan("low_rank", 5)), Rows(task))
