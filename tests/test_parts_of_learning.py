@@ -846,6 +846,23 @@ def test_what_a_factor_of_a_mean_misses_is_part_of_its_gradient(monkeypatch):
     assert fixed.gradient(sensitivity).tolist() == []
 
 
+@pytest.mark.parametrize("weight", [None, np.array([1.0, 4.0, 0.5])])
+def test_targets_with_changing_noise_resolve_squares_of_a_ten_billionth(weight):
+    X, y = np.array([[0.5], [1.0], [2.0]]), np.array([1.0, -1.0, 3.0])
+    mean = MeanProcess(DotProduct(3.0), 2.0, (1e-5, 1e5), False)
+    task = noise_task.NoiseTask(Data.with_intercept(X, y[:, None], weight, False), RBF(1.0), mean)
+    seen, w = task.observations(mean), np.ones(3) if weight is None else weight
+    assert seen.resolution == 1e-10
+    assert (seen.has_constant, seen.missed) == (False, None)
+    np.testing.assert_array_equal(seen.y, y)
+    np.testing.assert_array_equal(seen.weight, w)
+    Phi = np.array([[1.0], [2.0], [1.5]])
+    coarse = task.observations(mean, SimpleNamespace(Phi=Phi, L=np.eye(1)))
+    missed = 2.0 * (9.0 + X[:, 0] ** 2 - Phi[:, 0] ** 2)
+    assert coarse.missed == pytest.approx(missed)
+    assert coarse.resolution == pytest.approx(w * missed)
+
+
 def test_steps_of_adam_are_those_of_the_paper():
     adam, mean, square = _Adam(0.3), 0.0, 0.0
     for n, slope in enumerate(np.random.default_rng(0).normal(size=(4, 3)), 1):
@@ -1187,6 +1204,11 @@ def test_landmarks_are_as_many_as_a_small_trace_needs(noise_ratio, tau):
     objective._chosen(kernel, 4)
     objective._chosen(kernel, 99)
     assert asked == [(7, pytest.approx(tau)), (4, pytest.approx(tau)), (25, pytest.approx(tau))]
+    tuned = SimpleNamespace(noise_ratio=np.array([0.7, 0.02, 0.3]), noise_var=None, signal_var=None)
+    here = SimpleNamespace(tuned=tuned, value=1.0, feature_map=SimpleNamespace(L=np.eye(3)))
+    objective._evaluation(kernel.theta, here, np.zeros(1))
+    objective._chosen(kernel)
+    assert asked[-1] == (7, pytest.approx(2e-5))  # of the output with the least noise so far
     given = LandmarkObjective(replace(task, plan=Plan("low_rank", 5)), Rows(task))
     given._chosen(kernel)
     assert asked[-1] == (5, 0.0)  # all that were asked for

@@ -22,6 +22,7 @@ from skspectral.linalg.factor_terms import FactorTerms, _cholesky_with_jitter
 from skspectral.linalg.factors import pivoted_cholesky
 from skspectral.linalg.resolvent import Resolvent
 from skspectral.linalg.rows import Rows
+from skspectral.support.exceptions import IndefiniteKernelError
 
 EPS = np.finfo(float).eps
 
@@ -194,9 +195,18 @@ def test_the_resolvent_of_any_number_of_rows_is_an_inverse(n, n_mean, rng):
 @pytest.mark.parametrize("multiple", [0.0, 1.0, 10.0, 100.0])
 def test_no_more_is_added_to_moments_than_rounding_took_away(multiple):
     jitter = 6 * np.finfo(np.float64).eps * 15.0
-    S = np.diag([-0.5 * multiple * jitter, 1.0, 2.0, 3.0, 4.0, 5.0])
-    L = _cholesky_with_jitter(S, 1e-20)
-    assert np.abs(L @ L.T - S - multiple * jitter * np.eye(6)).max() <= 0.2 * jitter
+    g = 3.0 * jitter
+    S = np.diag([-g - (0.5 * multiple if multiple else -0.5) * jitter, 1.0, 2.0, 3.0, 4.0, 5.0])
+    L = _cholesky_with_jitter(S, g)
+    assert np.abs(L @ L.T - S - (g + multiple * jitter) * np.eye(6)).max() <= 0.2 * jitter
+
+
+def test_moments_that_are_not_positive_are_refused():
+    jitter = 2 * np.finfo(np.float64).eps * 4.0
+    with pytest.raises(IndefiniteKernelError) as told:
+        _cholesky_with_jitter(np.diag([-1.0, 5.0]), 0.25)
+    assert told.value.smallest_eigenvalue == -0.25
+    assert told.value.tolerance == pytest.approx(jitter, rel=1e-9, abs=0.0)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
