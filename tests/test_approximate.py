@@ -15,7 +15,7 @@ from skspectral.inference import approximate as approximate_module
 from skspectral.inference import modes
 from skspectral.inference.approximate import bound, evidence_bracket, laplace, variational
 from skspectral.inference.modes import find_mode
-from skspectral.inference.observations import ClassObservations, observe
+from skspectral.inference.observations import ClassObservations, TiltedObservations, observe
 from skspectral.learning.latent_objective import approximate_evidence
 from skspectral.learning.latent_task import LatentTask
 from skspectral.likelihoods import Bernoulli, Categorical, Gaussian, Huber, Laplace, Poisson, StudentT
@@ -182,6 +182,30 @@ def test_the_gradient_of_the_bound_of_several_classes_is_its_difference(form):
     assert close(gradient, differences, 1e-6)
 
 
+@constants
+@forms
+def test_the_bound_of_two_classes_is_that_of_normal_targets_with_variances_4(has_constant, form):
+    """Its posterior is that of a regression with noise of variances 4/w; the exponent is that of the mode."""
+    p, fit = fitted("logistic", form, has_constant, bound)
+    K, W = 2.0 * kernel_matrix(p.X), 0.25 * p.weight
+    R = np.linalg.inv(K + np.diag(1.0 / W))
+    V = K - K @ R @ K
+    log_dets = np.linalg.slogdet(np.eye(N) + K * W)[1]
+    if has_constant:
+        u = 1.0 - K @ R.sum(axis=1)
+        V, log_dets = V + np.outer(u, u) / R.sum(), log_dets + np.log(R.sum())
+    assert fit.log_evidence == pytest.approx(fit.mode.psi - 0.5 * log_dets, rel=1e-10)
+    assert close(fit.covariances, np.diag(V), 1e-9)
+    near = laplace(prior(kernel_matrix(p.X), form), fit.observations, has_constant=has_constant)
+    assert close(approximate_module.WithLargestCurvature(near).variance(*at_rows(p, form)), np.diag(V), 1e-9)
+
+
+def at_rows(p, form):
+    """Kernel values of the rows, or their features, and prior variances."""
+    K = kernel_matrix(p.X)
+    return K if form == "dense" else np.linalg.cholesky(K), np.diag(K)
+
+
 def sampled_log_evidence(K, y, n_samples=400_000):
     """Log evidence of a logistic model by sampling from the prior, with its standard error."""
     rng = np.random.default_rng(0)
@@ -337,6 +361,49 @@ def test_weights_are_powers_of_the_likelihood():
     two = laplace(DensePrior(kernel(p.X[rows])), observe(Poisson(), p.y[rows]))
     assert one.log_evidence == pytest.approx(two.log_evidence, rel=1e-8)
     assert close(one.mode.F[rows], two.mode.F, 1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name in LIKELIHOODS if name != "softmax"])
+def test_observations_are_weighted_and_shifted_likelihoods(name):
+    """Beside a prior of variances 1 without correlation log|I + K W| tells the curvatures."""
+    p, likelihood = problem(name), LIKELIHOODS[name]
+    F, offset, w = np.linspace(-1.0, 2.0, N)[:, None], np.array([0.3]), p.weight
+    observations = observe(likelihood, p.y, w).given(offset)
+    at = likelihood.derivatives(p.y, F[:, 0] + 0.3)
+    identity = DensePrior(np.eye(N))
+    assert close(observations.first(F)[:, 0], w * at.first, 1e-14)
+    assert close(observations.curvature_times(F, 2.0 * F), (2.0 * w * at.curvature)[:, None] * F, 1e-14)
+    assert close(observations.third_contracted(F, w)[:, 0], w * at.third * w, 1e-14)
+    expected = w @ likelihood.log_density(p.y, F[:, 0] + 0.3)
+    assert observations.log_density(F) == pytest.approx(expected)
+    positive = likelihood.step_curvature(p.y, F[:, 0] + 0.3)
+    assert observations.step_curved(identity, F).log_det == pytest.approx(np.log1p(w * positive).sum())
+    assert observations.largest_step_curvature(F) == pytest.approx((w * positive).max())
+    if likelihood.is_log_concave:
+        assert observations.curved(identity, F).log_det == pytest.approx(np.log1p(w * at.curvature).sum())
+    assert observations.starting_constants() == pytest.approx([float(likelihood.starting_latent(p.y))])
+    t = np.cos(F)
+    tilted = TiltedObservations(observations, t)
+    assert tilted.log_density(F) == pytest.approx(expected + np.vdot(t, F))
+    assert close(tilted.first(F), observations.first(F) + t, 1e-14)
+    assert tilted.step_curved(identity, F).log_det == observations.step_curved(identity, F).log_det
+
+
+def test_derivatives_are_made_once_for_the_same_latent_values():
+    looks = []
+
+    class Watched(Gaussian):
+        def derivatives(self, y, f):
+            looks.append(f)
+            return super().derivatives(y, f)
+
+    observations, F = observe(Watched(noise_var=0.09), np.arange(3.0)), np.zeros((3, 1))
+    for _ in range(2):
+        observations.first(F)
+        observations.curvature_times(F, F)
+    assert len(looks) == 1
+    observations.first(F + 1.0)
+    assert len(looks) == 2
 
 
 def test_curvature_that_no_mode_has_is_refused():

@@ -126,6 +126,7 @@ FLOORS = {
         "priors",
         "task",
         "step_factors",
+        "evaluation",
         "objectives",
         "patterns",
         "user_path",

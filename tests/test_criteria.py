@@ -13,7 +13,6 @@ from skspectral.criteria.evidence import (
     evidence_hessian,
     evidence_log_hessian,
     neg_two_log_evidence,
-    profiles_of_stack,
 )
 from skspectral.criteria.form import Terms
 from skspectral.criteria.lower_bound import certain_evidence
@@ -320,22 +319,6 @@ def test_the_profile_at_one_point_is_that_of_arrays(g, A, bounds):
 def test_a_box_without_a_face_holds_nothing():
     box = Box(*(np.array([bound]) for bound in (0.1, 0.2, 0.3, 0.4)))
     assert profile_at_one(7, 70.0, 1.0, 0.0, 0.0, 0.5, box.face(None))[2:] == (10.0, None)
-
-
-def test_profiles_of_a_stack_are_those_of_each_spectrum():
-    """Against dense matrices: n log of the best signal variance and log |K + gI|, up to n log g."""
-    rng = np.random.default_rng(3)
-    z, x = rng.normal(size=9), np.array([-2.0, 0.5])
-    stack = np.array([R @ R.T for R in rng.normal(size=(3, 9, 4))])
-    spectra = [np.linalg.eigh(K) for K in stack]
-    s, energy = (np.array(part) for part in zip(*((s, (z @ U) ** 2) for s, U in spectra), strict=True))
-    f = profiles_of_stack(s, energy, 9, x)
-    for K, row in zip(stack, f, strict=True):
-        for x_j, value in zip(x, row, strict=True):
-            V, g = K + np.exp(x_j) * np.eye(9), np.exp(x_j)
-            noise_var = g * z @ np.linalg.solve(V, z) / 9
-            expected = 9 * np.log(noise_var) + np.linalg.slogdet(V)[1] - 9 * x_j
-            assert value == pytest.approx(expected, rel=1e-10)
 
 
 def test_the_profile_at_one_point_is_infinite_where_nothing_is_left():

@@ -20,8 +20,9 @@ from skspectral.inference.variances import VarianceBounds
 from skspectral.kernels.parts import split_kernel
 from skspectral.learning import user_path
 from skspectral.learning.descent import minimize_in_box
+from skspectral.learning.evaluation import Evaluation
 from skspectral.learning.exploration import Explorer
-from skspectral.learning.objectives import Evaluation, ResolventObjective
+from skspectral.learning.objectives import ResolventObjective
 from skspectral.learning.task import Task
 
 

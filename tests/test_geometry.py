@@ -6,6 +6,7 @@ import reference
 from problems import close
 
 from skspectral.linalg.projection import project_features
+from skspectral.linalg.slopes import pull_back, pull_back_features
 from skspectral.linalg.spectrum import Spectrum, _checked, _own_copy, norm
 
 EPS = np.finfo(np.float64).eps
@@ -114,6 +115,35 @@ def test_features_of_new_points_say_what_kernel_values_say(problem):
         assert close(found[2], pick(problem.leverage), 1e-12)
         for one, other in zip(found, again, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def test_slopes_at_new_points_are_those_of_differences(problem):
+    """Of combinations of prior, cross and leverage, by kernel values or features and by mean functions."""
+    spectrum, rng = problem.spectrum, np.random.default_rng(1)
+    by_features = spectrum.loadings is not None
+    inputs, basis, prior = (
+        problem.Phi_new if by_features else problem.K_new,
+        problem.F_new,
+        problem.among.diagonal(),
+    )
+    project = spectrum.project_features if by_features else spectrum.project
+    by = rng.normal(size=N_NEW), rng.normal(size=(len(spectrum.s), N_NEW)), rng.normal(size=N_NEW)
+
+    def values(inputs, basis):
+        cross, own, leverage = project(inputs, prior, basis)
+        return by[0] * own + (by[1] * cross).sum(axis=0) + by[2] * leverage
+
+    def slopes(at, value):  # a point's value depends on its own row alone
+        steps = 1e-5 * np.eye(at.shape[1])
+        return np.column_stack([(value(at + step) - value(at - step)) / 2e-5 for step in steps])
+
+    pull = pull_back_features if by_features else pull_back
+    by_inputs, by_basis = pull(spectrum, inputs, basis, *by)
+    assert close(by_inputs, slopes(inputs, lambda at: values(at, basis)), 1e-7)
+    if basis is None:
+        assert by_basis is None
+    else:
+        assert close(by_basis, slopes(basis, lambda at: values(inputs, at)), 1e-7)
 
 
 def test_predictions_are_those_of_dense_ridge_regression(problem):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from problems import smooth
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skspectral import SpectralKernelRidge
 from skspectral.kernels.gram import make_gram
@@ -43,6 +43,31 @@ def test_the_gap_brackets_the_exact_minimum(seed, n, m, log_g, candidates):
     assert np.all(np.diff(lowers) >= 0)
     if len(search.chosen_dual) == n:
         assert lowers[-1] == pytest.approx(exact, abs=1e-6 * float((Y**2).sum()))
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bounds_do_not_depend_on_the_unit_of_the_kernel(unit, weighted):
+    X, y = smooth(20, n=30)
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, 30) if weighted else None
+    searches = [
+        SparseGreedy(make_gram(ConstantKernel(size) * RBF(1.0)), X, y, 0.1 * size, weight=weight)
+        for size in (1.0, unit)
+    ]
+    for search in searches:
+        for _ in range(6):
+            assert search.step(dual=True)
+        search.tighten()
+    one, other = searches
+    assert (other.chosen, other.chosen_dual) == (one.chosen, one.chosen_dual)
+    assert (other.upper, other.lower) == pytest.approx((one.upper, one.lower), rel=1e-9)
+    root = np.ones(30) if weight is None else np.sqrt(weight)
+    K, z = root[:, None] * RBF(1.0)(X) * root, root * y
+    C = K[:, one.chosen]
+    f = C @ np.linalg.solve(0.1 * C[one.chosen] + C.T @ C, C.T @ z)
+    a = (z - f) / 0.1
+    dense = -0.5 * z @ z - 0.1 * (-z @ a + 0.5 * a @ (0.1 * a + K @ a))
+    assert [one.dense_lower, other.dense_lower] == pytest.approx([dense, dense], rel=1e-9)
 
 
 def test_what_a_step_attains_is_the_minimum_on_its_support():

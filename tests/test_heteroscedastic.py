@@ -25,7 +25,7 @@ from skspectral.decomposition.data import Data
 from skspectral.inference.changing_noise import ChangingNoise, changing_noise, interval_over_noise
 from skspectral.kernels.gram import make_gram
 from skspectral.learning.latent_objective import gradient
-from skspectral.learning.noise_task import RESOLUTION, MeanProcess, NoiseTask
+from skspectral.learning.noise_task import MeanProcess, NoiseTask
 from skspectral.linalg.coupled import CoupledCurvature, SquaredProducts
 from skspectral.linalg.curved import DensePrior, FactorPrior
 from skspectral.linalg.factors import pivoted_cholesky
@@ -73,6 +73,8 @@ def test_mode_evidence_and_covariance_are_those_of_the_definition(has_constant, 
     weight = weight if weighted else np.ones(len(y))
     ours, dense = fitted(X, y, weight, has_constant, resolution, form)
     assert ours.mode.is_found
+    given_noise = ours.weighted_mean.approximation().mode
+    assert (given_noise.n_iter, given_noise.n_factorisations, given_noise.is_found) == (0, 1, True)
     assert close(ours.mode.F[:, 0], dense.l, 1e-6)
     assert close(ours.log_evidence, dense.log_evidence(), 1e-8)
     assert close(ours.covariances, np.diag(dense.covariance), 1e-6)
@@ -254,7 +256,7 @@ def test_predictions_are_those_of_the_definition():
     model.fit(X, y)
     K_mu, K_l = model.signal_variance_ * RBF(0.8)(X), RBF(1.1)(X)
     unit = np.sqrt(np.mean(y**2))
-    dense = DenseNoise(K_mu, K_l, y, np.ones(len(y)), False, RESOLUTION * unit**2)
+    dense = DenseNoise(K_mu, K_l, y, np.ones(len(y)), False, 1e-10 * unit**2)
     assert close(model.log_marginal_likelihood_value_, dense.log_evidence(), 1e-7)
     n, k, k_l = len(y), model.signal_variance_ * RBF(0.8)(new, X), RBF(1.1)(new, X)
     V_inv = np.linalg.inv(K_mu + np.diag(np.exp(2 * dense.l)))

@@ -18,6 +18,7 @@ from skspectral.kernels.attached import attach
 from skspectral.kernels.pairs import Pairs
 from skspectral.learning import latent, latent_task
 from skspectral.learning.descent import Descent, minimize_in_box, with_seen_curvature
+from skspectral.learning.evaluation import Evaluation
 from skspectral.learning.latent_objective import LatentObjective, approximate_evidence
 from skspectral.learning.latent_task import LatentTask
 from skspectral.likelihoods import Bernoulli, StudentT
@@ -190,7 +191,7 @@ def test_few_rows_give_a_start_for_all_of_them():
 
 
 class Lazy:
-    """A quadratic function, and how often its gradient was asked for."""
+    """A quadratic function, and how many gradients were made."""
 
     H = np.array([[3.0, 1.0], [1.0, 2.0]])
     best = np.array([0.3, -0.2])
@@ -199,17 +200,11 @@ class Lazy:
         self.n_gradients = 0
 
     def __call__(self, x):
-        objective = self
+        def gradient():
+            self.n_gradients += 1
+            return self.H @ (x - self.best)
 
-        class At:
-            value = float(0.5 * (x - self.best) @ self.H @ (x - self.best))
-
-            @property
-            def gradient(self):
-                objective.n_gradients += 1
-                return objective.H @ (x - objective.best)
-
-        return At()
+        return Evaluation(float(0.5 * (x - self.best) @ self.H @ (x - self.best)), gradient)
 
 
 BOX = np.full(2, -2.0), np.full(2, 2.0)
@@ -235,7 +230,36 @@ def test_a_look_that_comes_home_ends_there_without_a_gradient():
     assert np.abs(start - home).max() > 0.5
     minimize_in_box(one_step, away, *BOX, max_steps=n_before, **settings)
     assert np.array_equal(end.x, others[n_before - 1])
-    assert lazy.n_gradients < one_step.n_gradients
+    assert lazy.n_gradients == one_step.n_gradients - 1
+    assert end.evaluation.gradient is None  # nor is what it would be made from kept
+    again = minimize_in_box(lazy, end.x, *BOX, here=end.evaluation, **settings)
+    assert again.value < 1e-9
+
+
+def test_a_look_that_is_behind_ends_without_a_gradient():
+    settings = {"curvature": 40.0 * Lazy.H, "tolerance": 1e-9}
+    lazy, two_steps = Lazy(), Lazy()
+    end = minimize_in_box(lazy, np.ones(2), *BOX, to_beat=-9.0, **settings)
+    same = minimize_in_box(two_steps, np.ones(2), *BOX, max_steps=2, **settings)
+    assert np.array_equal(end.x, same.x)
+    assert lazy.n_gradients == two_steps.n_gradients - 1
+    assert end.evaluation.gradient is None
+    assert end.value == same.value
+
+
+def test_points_that_a_line_search_leaves_have_no_gradient():
+    """A curvature of a tenth sends the first step too far."""
+    seen, lazy, start = [], Lazy(), np.array([0.6, 0.1])
+
+    def objective(x):
+        seen.append(lazy(x))
+        return seen[-1]
+
+    minimize_in_box(objective, start, *BOX, curvature=0.1 * Lazy.H, tolerance=1e-9, max_steps=1)
+    left = [at for at in seen[1:] if at.value > seen[0].value]
+    assert left
+    assert all(callable(at._gradient) for at in left)
+    assert lazy.n_gradients == 2
 
 
 def _path(start, **settings):

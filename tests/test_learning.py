@@ -34,8 +34,9 @@ from skspectral.inference.variances import VarianceBounds, VariancePrior
 from skspectral.kernels import Exponential, KernelOverflowError
 from skspectral.learning import levels as learning
 from skspectral.learning.descent import minimize_in_box
+from skspectral.learning.evaluation import Evaluation
 from skspectral.learning.levels import learn
-from skspectral.learning.objectives import Evaluation, ResolventObjective, SpectralObjective
+from skspectral.learning.objectives import ResolventObjective, SpectralObjective
 from skspectral.learning.priors import read_priors
 from skspectral.learning.task import Task
 from skspectral.linalg import resolvent as resolvent_module
@@ -785,9 +786,9 @@ def test_every_factorisation_is_counted_once(outputs, optimizer, monkeypatch):
 
     counted("symmetric_eigen", spectrum_module)
     counted("dpotrf", resolvent_module)
-    scanned = stack_module.spectra_of_stack
+    scanned = stack_module.evidence_terms_of_stack
     monkeypatch.setattr(
-        "skspectral.learning.scan.spectra_of_stack",
+        "skspectral.learning.scan.evidence_terms_of_stack",
         lambda K, *rest: calls.extend(["scan"] * len(K)) or scanned(K, *rest),
     )
     X, Y = data(n=40, m=outputs)

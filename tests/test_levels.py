@@ -101,10 +101,14 @@ def test_a_task_is_learned_from_its_own_start_alone_unless_told(monkeypatch):
 
     monkeypatch.setattr(levels, "learn", own)
     monkeypatch.setattr(levels, "_ahead", lambda task, n_starts: ("ahead of", task, n_starts))
-    task = SimpleNamespace(kernel=RBF([1.0, np.e]), report=SimpleNamespace(line=lines.append))
-    assert levels.learn_from_starts(task, report="report").n_decompositions == 3
-    assert seen == [(task, [0.0, 1.0], task.kernel.bounds.tolist(), "report")]
-    assert lines == [("ahead of", task, 1)]
+    for verbose in (1, 0):
+        task = SimpleNamespace(
+            kernel=RBF([1.0, np.e]), report=SimpleNamespace(line=lines.append, verbose=verbose)
+        )
+        assert levels.learn_from_starts(task, report="report").n_decompositions == 3
+        assert seen.pop() == (task, [0.0, 1.0], task.kernel.bounds.tolist(), "report")
+        assert lines == ([("ahead of", task, 1)] if verbose else [])
+        lines.clear()
 
 
 def test_rows_with_nothing_to_learn_from_are_passed_over(monkeypatch):
@@ -307,7 +311,7 @@ def test_the_best_end_goes_on_where_steps_are_finer(monkeypatch):
     assert best.value == -11.0
     assert values == [-11.0]
     # from the start, with what stands beside theta
-    assert explorer.asked == [("go on", -10.0, [0.1, 0.2, 3.0], {"tolerance": 1e-9})]
+    assert explorer.asked == [("go on", -10.0, [0.1, 0.2, 3.0], {"tolerance": 1e-9, "enough": 1e-9})]
 
 
 @pytest.mark.parametrize(("tolerance", "goes_on"), [(0.9e-3, True), (1e-3, False), (0.015, False)])

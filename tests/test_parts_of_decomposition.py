@@ -8,14 +8,17 @@ import reference
 from problems import close
 
 from skspectral.criteria import CRITERIA
+from skspectral.decomposition import decompose
 from skspectral.decomposition import plan as planning
 from skspectral.decomposition.certificate import (
     _check_probes,
     bracket_width,
     evidence_bounds,
+    missed_energy,
     warn_of_bracket,
 )
 from skspectral.decomposition.data import Data
+from skspectral.decomposition.decompose import Problem
 from skspectral.decomposition.plan import Plan, Route
 from skspectral.inference import tuned
 from skspectral.inference.solution import solve
@@ -207,6 +210,42 @@ def test_quotients_that_no_positive_matrix_of_a_trace_has_are_refused():
     _check_probes(np.zeros(2), 0.0, problem, root)  # a kernel of zeros is none that is indefinite
 
 
+@pytest.mark.parametrize(
+    ("sizes", "missed"),
+    [([1.0, 2.0, 3.0, 4.0], 0.0), ([1.0, 2.0, 3.0, 0.0], 4.0), ([1.0, 2.0, 3.0, 5.0], 0.0)],
+)
+def test_the_energy_that_a_factor_misses_is_no_less_than_rounding(monkeypatch, sizes, missed):
+    """All numbers are whole multiples of a quarter, so that nothing is rounded but what is added for it."""
+    K, w, scale, root = np.diag([1.0, 4.0, 9.0, 16.0]), np.array([[1.0], [2.0], [-1.0], [0.5]]), 8.0, 2.0
+
+    def product(gram, X, V, report):
+        report(4)
+        asked.append(V)
+        return K @ V
+
+    told, asked = [], []
+    monkeypatch.setattr("skspectral.decomposition.certificate.product", product)
+    gram = SimpleNamespace(precision=lambda X: 1.0, diagonal=lambda X: np.diag(K))  # refuses nothing
+    problem = SimpleNamespace(
+        gram=gram, data=SimpleNamespace(X=None), report=lambda **line: told.append(line)
+    )
+    rows = SimpleNamespace(sqrt_weight=np.full((4, 1), root))
+    solution = SimpleNamespace(
+        dual=w * scale,
+        rotated=SimpleNamespace(scale=np.array([scale])),
+        spectrum=SimpleNamespace(rows=rows),
+    )
+    factor = SimpleNamespace(Phi=np.diag(sizes), rank=4, tau=1.0)
+    rounding = 4 * np.finfo(np.float64).eps * (1.0 + 16.0 + 9.0 + 4.0)
+    found = missed_energy(solution, problem, factor)
+    assert found == pytest.approx([missed + rounding], rel=1e-9, abs=0.0)
+    assert told == [{"n_rows": 4, "rank": 4, "done": 4}]
+    np.testing.assert_array_equal(asked[0][:, :1], w)
+    assert asked[0][:, 1:].std() == pytest.approx(root, rel=0.5)
+    problem.report = None
+    np.testing.assert_array_equal(missed_energy(solution, problem, factor), found)
+
+
 # -- variances
 
 
@@ -240,6 +279,46 @@ def test_given_ratios_have_the_noise_and_freedom_of_dense_matrices(intercept):
         assert found.effective_dof[j] == pytest.approx(reference.effective_dof(K, g[j], F))
 
 
+# -- which solution
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_outputs", "is_certified", "expected"),
+    [
+        ({}, 2, True, "certified"),
+        ({"noise_ratio": np.ones(2)}, 2, True, "certified"),
+        ({"shared": True}, 1, True, "certified"),
+        ({"shared": True}, 2, True, ("tuned", "evidence", {"shared": True, "prior": None})),
+        ({"prior": "prior"}, 1, True, ("tuned", "evidence", {"shared": False, "prior": "prior"})),
+        ({"criterion": CRITERIA["gcv"]}, 1, True, ("tuned", "gcv", {"shared": False, "prior": None})),
+        ({"correlated": True}, 2, True, "correlated"),
+        ({"correlated": True, "noise_ratio": np.ones(2)}, 2, False, "correlated"),
+        ({"noise_ratio": np.ones(2)}, 2, False, "fixed"),
+        ({}, 1, False, ("tuned", "evidence", {"shared": False, "prior": None})),
+        ({"by_bound": True}, 1, False, ("tuned", 0.25, {"shared": False, "prior": None})),
+    ],
+)
+def test_the_solution_of_a_certificate_is_taken_where_it_is_the_same(
+    monkeypatch, settings, n_outputs, is_certified, expected
+):
+    monkeypatch.setattr(decompose, "solve_correlated", lambda rotated: "correlated")
+    monkeypatch.setattr(decompose, "solve_fixed", lambda rotated, criterion, ratio: "fixed")
+    monkeypatch.setattr(decompose, "certain_evidence", lambda tau: SimpleNamespace(name=tau))
+    monkeypatch.setattr(
+        decompose, "solve", lambda rotated, of, bounds, **options: ("tuned", of.name, options)
+    )
+    certified = SimpleNamespace(solution="certified") if is_certified else None
+    spectrum = SimpleNamespace(rotate=lambda Y: None)
+    problem = Problem(None, Data(np.zeros((3, 1)), np.zeros((3, n_outputs))), **settings)
+    found = problem.solution(SimpleNamespace(certified=certified, spectrum=spectrum, tau=0.25))
+    assert found == expected
+    alone = problem.by_evidence()
+    assert (alone.criterion.name, alone.prior, alone.shared) == ("evidence", None, False)
+    assert not alone.correlated
+    assert not alone.by_bound
+    assert alone.noise_ratio is problem.noise_ratio
+
+
 # -- data
 
 
@@ -259,16 +338,19 @@ def test_holes_and_patterns_of_targets():
 @pytest.mark.parametrize("holes", [True, False])
 def test_the_order_of_rows_that_looks_random_depends_on_their_content(holes):
     rng = np.random.default_rng(0)
-    X, Y = np.zeros((12, 1)), rng.normal(size=(12, 2))  # inputs alike: the targets tell rows apart
-    Y[[2, 5], [0, 1]] = np.nan if holes else 0.5
+    n = 17 if holes else 16  # the sum over 16 numbers of few digits and their mean have no rounding
+    X, Y = np.zeros((n, 1)), rng.integers(-1000, 1000, (n, 2)) / 8.0  # inputs alike: the targets tell rows
+    if holes:
+        Y[[2, 5], [0, 1]] = np.nan
     gram = SimpleNamespace(fingerprint=lambda X: np.full(len(X), 0.25))
     order = Data(X, Y).shuffled(gram)
-    assert sorted(order) == list(range(12))
-    moved = rng.permutation(12)
+    assert sorted(order) == list(range(n))
+    moved = rng.permutation(n)
     np.testing.assert_array_equal(moved[Data(X, Y[moved]).shuffled(gram)], order)
     # shifts and positive factors of an output are no content
-    np.testing.assert_array_equal(Data(X, Y * [1024.0, 0.5]).shuffled(gram), order)
-    assert order.tolist() != list(range(12))
+    np.testing.assert_array_equal(Data(X, Y * [1024.0, 0.5] + [64.0, -8.0]).shuffled(gram), order)
+    assert order.tolist() != list(range(n))
+    assert Data(X, Y * [1.0, -1.0]).shuffled(gram).tolist() != order.tolist()
 
 
 def test_what_varies_and_is_present_is_kept():

@@ -340,22 +340,22 @@ def test_what_is_worthwhile_grows_with_the_rows_between_limits():
 
 @pytest.mark.parametrize("rise", [0.0, 5e-10, -1.0])
 def test_rounds_of_classes_end_after_ten_without_a_larger_evidence(monkeypatch, rise):
-    rounds = []
+    asked = set()
 
     def described(K, v, fit, n_iter):
-        rounds.append(n_iter)
         value = -5.0 + n_iter if n_iter <= 3 else -2.0 + rise * (n_iter - 3)
         return sparse_classes.LatentExpansion(None, None, None, 0.0, value, n_iter, False)
 
     monkeypatch.setattr(sparse_classes, "laplace", lambda *args, **kwargs: None)
     monkeypatch.setattr(sparse_classes, "_prior", lambda K, v: None)
     monkeypatch.setattr(sparse_classes, "_described", described)
-    monkeypatch.setattr(sparse_classes, "_next", lambda *args: None)
+    monkeypatch.setattr(sparse_classes, "_next", lambda K, v, fit, *args: asked.add(args))
     monkeypatch.setattr(sparse_classes, "_is_settled", lambda v, new: False)
     settings = {"has_constant": True, "tol": 1e-6, "max_iter": 40}
     end = sparse_classes.expand_latent(np.zeros((2, 2)), None, **settings)
     assert end.converged
     assert end.n_iter == 13  # three that were better, ten that were not
+    assert asked == {(True, 1e-6)}
     assert end.log_evidence == pytest.approx(-2.0)
     few = sparse_classes.expand_latent(np.zeros((2, 2)), None, **settings | {"max_iter": 12})
     assert not few.converged
@@ -366,7 +366,7 @@ def test_rounds_of_classes_end_after_ten_without_a_larger_evidence(monkeypatch, 
     [
         ([0.0, 2.0], [0.0, 2.0], True),
         ([0.0, 2.0], [0.0, 2.0 * (1.0 + 5e-10)], True),
-        ([0.0, 2.0], [0.0, 2.0 * (1.0 - 2e-9)], False),
+        ([0.0, 2.0], [0.0, 2.0 * (1.0 - 1.5e-9)], False),
         ([0.0, 2.0], [1e-30, 2.0], False),
         ([1.0, 2.0], [0.0, 2.0], False),
     ],
@@ -385,6 +385,22 @@ def test_known_noise_is_that_of_the_density_of_targets():
     expected = y @ np.linalg.solve(0.3 * C, y) + np.linalg.slogdet(C)[1]
     assert noise.value(active) == pytest.approx(expected)
     assert noise.variance(active) == 0.3
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.9])
+@pytest.mark.parametrize("above", [True, False])
+def test_active_functions_belong_where_what_they_explain_is_more_than_noise_does(share, above):
+    """That is q^2/s > y'C^-1 y/n or v, with s, q and C without it. At d, u = 1/(1 + d s) and Q = u q."""
+    n, rest, d, v = 20, 3.0, 0.7, 0.3
+    s = (1.0 / share - 1.0) / d
+    # rest = without - d q^2 u; at the limit without = n q^2/s
+    q_profiled = np.sqrt(rest / (n / s - d * share))
+    q_known = np.sqrt(v * s)
+    for noise, q in ((ProfiledNoise(n), q_profiled), (KnownNoise(v), q_known)):
+        pull = share * np.sqrt(d) * q * (1.0 + (1e-9 if above else -1e-9))
+        both = np.array([share, 1.0]), np.array([-pull, 9.0])
+        members = SimpleNamespace(undetermined=both[0], pull=both[1], rest=rest, yy=10.0)
+        assert noise.belong(members).tolist() == [above, False]
 
 
 # -- covariances
@@ -684,6 +700,50 @@ def test_steps_lead_down_where_cutting_their_entries_would_lead_up(monkeypatch):
     assert not settling.newton_step(gradient, np.zeros(2, dtype=bool))
     assert close(members.tried[0], [0.2, -0.1], 1e-12)
     assert close(members.tried[1], [0.1, -0.05], 1e-12)
+
+
+def settled(value, there, slope_there=0.0):
+    """Return a `Settling` that has a value, and the model beside it with another value and slope."""
+    beside = SimpleNamespace(value=there, pull=np.zeros(2), undetermined=np.full(2, 1.0 - slope_there))
+    members = SimpleNamespace(value=value, d=np.ones(2), without=lambda leave: beside)
+    noise = SimpleNamespace(value=lambda members: members.value, slope=lambda members: 1.0)
+    return Settling(members, noise, 1e-10), beside
+
+
+@pytest.mark.parametrize("value", [-50.0, 0.5, 3.0])
+def test_functions_leave_where_the_evidence_falls_by_rounding_alone(value):
+    rounding = 1e-13 * max(abs(value), 1.0)
+    for change, is_gone in ((-1.0, True), (0.9 * rounding, True), (1.1 * rounding, False)):
+        settling, beside = settled(value, value + change)
+        assert settling._removed(np.array([True, False])) == is_gone
+        assert (settling.members is beside) == is_gone
+        assert settling.kept.tolist() == ([1] if is_gone else [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("change", "slope", "expected"),
+    [
+        (-1.1, 9.0, True),  # lower by more than rounding, whatever the slope
+        (-0.9, 0.89, True),
+        (-0.9, 0.91, False),
+        (0.9, -0.89, True),
+        (0.9, -0.91, False),
+        (1.1, 0.0, False),
+    ],
+)
+def test_a_step_within_rounding_must_make_the_slope_smaller_by_a_tenth(change, slope, expected):
+    settling, beside = settled(2.0, 2.0 + 1e-9 * change, slope)
+    assert settling._is_better(beside, 2.0, 1e-9, 1.0) == expected
+
+
+@pytest.mark.parametrize(("slope", "n_tried"), [(1.1e-13, 12), (0.9e-13, 1)])
+def test_steps_that_promise_less_than_rounding_are_tried_once(monkeypatch, slope, n_tried):
+    tried = []
+    monkeypatch.setattr(sparse_newton, "descent_direction", lambda *_: np.array([-1.0, 0.0]))
+    settling, _ = settled(0.5, 0.5)
+    settling.members.scaled, settling.curvatures = tried.append, lambda gradient: ()
+    assert not settling.newton_step(np.array([slope, 0.0]), np.zeros(2, dtype=bool))
+    assert close([step[0] for step in tried], -(0.5 ** np.arange(n_tried)), 1e-15)
 
 
 def test_curvatures_by_logs_of_prior_variances_are_differences():

@@ -28,13 +28,14 @@ from skspectral.learning.descent import (
     _Walk,
     minimize_in_box,
 )
+from skspectral.learning.evaluation import Evaluation
 from skspectral.learning.exploration import Explorer
 from skspectral.learning.landmarks import LandmarkObjective, RowsInMemory
 from skspectral.learning.latent import LatentObjective, _optimise, learn_latent
 from skspectral.learning.latent_task import LatentTask
 from skspectral.learning.moving import _Adam
 from skspectral.learning.noise_task import MeanProcess
-from skspectral.learning.objectives import Evaluation, ResolventObjective, profiled_evidence
+from skspectral.learning.objectives import ResolventObjective, profiled_evidence
 from skspectral.learning.priors import read_priors
 from skspectral.learning.task import Task
 from skspectral.likelihoods import Poisson
@@ -662,14 +663,18 @@ def test_what_a_walk_learns_from_a_step():
 
 def test_a_walk_is_behind_where_four_times_its_last_decrease_is_not_enough():
     walk = walk_in_box(at_rest(10.0), [0, 0], [-9, -9], [9, 9])
-    walk.n_steps, walk.decrease = 2, 1.0
-    assert not walk.is_behind(6.0)
-    assert walk.is_behind(5.9)
-    walk.decrease = -1.0
-    assert not walk.is_behind(10.0)
-    assert walk.is_behind(9.9)
-    walk.n_steps = 1
-    assert not walk.is_behind(-99.0)
+    walk.n_steps = 2
+    assert not walk._is_behind(10.0, 1.0)  # nothing is to be beaten
+    for decrease, to_beat, expected in (
+        (1.0, 6.0, False),
+        (1.0, 5.9, True),
+        (-1.0, 10.0, False),
+        (-1.0, 9.9, True),
+    ):
+        walk.to_beat = to_beat
+        assert walk._is_behind(10.0, decrease) == expected
+    walk.n_steps, walk.to_beat = 1, -99.0
+    assert not walk._is_behind(10.0, 1.0)
 
 
 def test_variables_that_creep_a_long_way_for_little_are_taken_to_their_bounds():
@@ -839,6 +844,23 @@ def test_what_a_factor_of_a_mean_misses_is_part_of_its_gradient(monkeypatch):
     assert whole.gradient(sensitivity) == pytest.approx([4.0, 10.0])
     fixed = MeanProcess(DotProduct(3.0, "fixed"), 2.0, (2.0, 2.0), True, X)
     assert fixed.gradient(sensitivity).tolist() == []
+
+
+@pytest.mark.parametrize("weight", [None, np.array([1.0, 4.0, 0.5])])
+def test_targets_with_changing_noise_resolve_squares_of_a_ten_billionth(weight):
+    X, y = np.array([[0.5], [1.0], [2.0]]), np.array([1.0, -1.0, 3.0])
+    mean = MeanProcess(DotProduct(3.0), 2.0, (1e-5, 1e5), False)
+    task = noise_task.NoiseTask(Data.with_intercept(X, y[:, None], weight, False), RBF(1.0), mean)
+    seen, w = task.observations(mean), np.ones(3) if weight is None else weight
+    assert seen.resolution == 1e-10
+    assert (seen.has_constant, seen.missed) == (False, None)
+    np.testing.assert_array_equal(seen.y, y)
+    np.testing.assert_array_equal(seen.weight, w)
+    Phi = np.array([[1.0], [2.0], [1.5]])
+    coarse = task.observations(mean, SimpleNamespace(Phi=Phi, L=np.eye(1)))
+    missed = 2.0 * (9.0 + X[:, 0] ** 2 - Phi[:, 0] ** 2)
+    assert coarse.missed == pytest.approx(missed)
+    assert coarse.resolution == pytest.approx(w * missed)
 
 
 def test_steps_of_adam_are_those_of_the_paper():
@@ -1182,6 +1204,11 @@ def test_landmarks_are_as_many_as_a_small_trace_needs(noise_ratio, tau):
     objective._chosen(kernel, 4)
     objective._chosen(kernel, 99)
     assert asked == [(7, pytest.approx(tau)), (4, pytest.approx(tau)), (25, pytest.approx(tau))]
+    tuned = SimpleNamespace(noise_ratio=np.array([0.7, 0.02, 0.3]), noise_var=None, signal_var=None)
+    here = SimpleNamespace(tuned=tuned, value=1.0, feature_map=SimpleNamespace(L=np.eye(3)))
+    objective._evaluation(kernel.theta, here, np.zeros(1))
+    objective._chosen(kernel)
+    assert asked[-1] == (7, pytest.approx(2e-5))  # of the output with the least noise so far
     given = LandmarkObjective(replace(task, plan=Plan("low_rank", 5)), Rows(task))
     given._chosen(kernel)
     assert asked[-1] == (5, 0.0)  # all that were asked for

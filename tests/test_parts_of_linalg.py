@@ -30,6 +30,12 @@ from skspectral.linalg.moments import FeatureSpectrum
 from skspectral.linalg.quadratic import inverse_quadratic, inverse_root
 from skspectral.linalg.reflectors import left_singular, symmetric_eigen
 from skspectral.linalg.rows import RowCounts, Rows, _rounding, span
+from skspectral.linalg.sensitivity import (
+    TriangularSensitivity,
+    add_products,
+    dense_sensitivity,
+    upper_between,
+)
 from skspectral.linalg.spectrum import Spectrum, _repaired, resolution_of
 from skspectral.support.exceptions import (
     IndefiniteKernelError,
@@ -392,6 +398,11 @@ def test_columns_of_few_dimensions_are_told_by_few_coordinates():
     assert close(Q @ (Q.T @ few), few, 1e-12)
     assert _span_of_few(rng.normal(size=(300, 280))) is None
     assert _span_of_few(few[:250]) is None  # 64 are more than a quarter of the rows
+    decaying = (rng.normal(size=(520, 100)) * 10.0 ** (-np.arange(100) / 7.0)) @ rng.normal(size=(100, 520))
+    Q = _span_of_few(decaying)  # 64 leave so little that twice as many are tried
+    assert Q.shape == (520, 128)
+    assert close(Q @ (Q.T @ decaying), decaying, 1e-12)
+    assert _span_of_few(decaying[:500]) is None
     Y = rng.normal(size=(300, 2))
     for values, y in zip(FunctionValues.on_rows(few, Y), Y.T, strict=True):
         assert close(values.Phi.T @ values.Phi, few.T @ few, 1e-10)
@@ -794,3 +805,38 @@ def test_inverse_roots_have_limited_eigenvalues():
     skew = np.triu(np.ones((4, 4)), 1)
     root = inverse_root(H + skew - skew.T, 0.1, 8.0)
     assert close(root @ root.T, (V / [0.1, 0.5, 2.0, 8.0]) @ V.T, 1e-10)
+
+
+# -- derivatives by a matrix
+
+
+@pytest.mark.parametrize("block", [2, 7])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_triangles_are_made_block_by_block(monkeypatch, block, dtype):
+    monkeypatch.setattr("skspectral.linalg.sensitivity._BLOCK", block)
+    rng, tolerance = np.random.default_rng(0), 1e-6 if dtype == np.float32 else 1e-14
+    M, root, left, right = rng.normal(size=(5, 5)), rng.uniform(0.5, 2.0, 5), *rng.normal(size=(2, 5, 3))
+    M = M + M.T
+    upper = upper_between(M.astype(dtype), root, 3.0)
+    expected = 3.0 * np.outer(root, root) * M
+    assert upper.dtype == dtype
+    assert close(np.triu(upper), np.triu(expected), tolerance)
+    assert close(np.triu(upper_between(M, root)), np.triu(np.outer(root, root) * M), 1e-14)
+    add_products(upper, left, right, -0.5)
+    assert upper.dtype == dtype
+    expected = expected - 0.5 * (left @ right.T + right @ left.T)
+    assert close(np.triu(upper), np.triu(expected), tolerance)
+    upper[np.tril_indices(5, -1)] = np.nan
+    assert close(TriangularSensitivity(upper, 0.0).weights, expected, tolerance)
+
+
+def test_the_derivative_by_a_matrix_and_by_its_scale():
+    rng = np.random.default_rng(0)
+    A, B, left, right = *rng.normal(size=(2, 5, 5)), *rng.normal(size=(2, 5, 3))
+    K, R = A @ A.T, B @ B.T
+    G = 0.5 * (left @ right.T + right @ left.T) - 0.5 * R
+    found = dense_sensitivity(DensePrior(K.copy(), 4.0), left, right, R.copy())
+    assert close(found.weights, 4.0 * G, 1e-13)
+    assert found.upper is found.weights
+    assert found.by_log_scale == pytest.approx(np.trace(G @ (4.0 * K)))
+    assert found.by_diagonal is None

@@ -132,7 +132,7 @@ def test_a_triangle_has_the_inner_products(n):
     assert close(R.T @ R, Z.T @ Z, 1e-12)
 
 
-@pytest.mark.parametrize(("share", "k"), [(1e-10, 3), (1e-12, 2)])
+@pytest.mark.parametrize(("share", "k"), [(1e-10, 3), (1.5e-11, 3), (0.9e-11, 2), (1e-12, 2)])
 @pytest.mark.parametrize("size", [1e-20, 5.0, 1e20])
 def test_directions_that_rows_span(share, k, size):
     Q = np.linalg.qr(random(3, 3))[0]
@@ -532,6 +532,30 @@ def test_a_search_over_entries_begins_in_standardised_units(monkeypatch, given):
     assert close(values, expected, 1e-12)
 
 
+def ended(model, start):
+    """End a search at once where the signals of two outputs are 0.2 and 0.5."""
+    signal = np.array([0.2, 0.5])
+    pair = CovariancePair(np.eye(2), np.eye(2), signal, 1.0 - signal)
+    return SimpleNamespace(pair=pair, value=0.0), 0.1, "interior", 3
+
+
+def test_the_rank_of_a_signal_counts_outputs_with_more_than_a_negligible_one(monkeypatch):
+    rotated = rotated_of([0.5, 2.0], 2, 4, [1.0, 3.0])
+    for module in (correlated, entries):
+        monkeypatch.setattr(module, "negligible", lambda smallest, largest: (0.3, 0.01))
+        monkeypatch.setattr(module, "minimize_covariances", ended)
+    monkeypatch.setattr(entries, "_log_evidence", lambda point, scale: -7.0)
+    monkeypatch.setattr(entries, "_solution", lambda *args: SimpleNamespace(result=args[-1]))
+    data = SimpleNamespace(n_outputs=2, Y=random(3, 2), observed=np.ones((3, 2), dtype=bool),
+                           present=np.ones(3, dtype=bool), weight=None, basis=None)  # fmt: skip
+    alone = [(np.arange(2), solution(rotated, [0.5, 1.0], [2.0, 1.0]))]
+    of_entries = entries.solve_entries(alone, data, np.eye(3)).result
+    for result in (correlated.tune_correlated(rotated, random(4, 2)).result, of_entries):
+        told = result.status, result.gradient_norm, result.signal_rank, result.n_evaluations
+        assert told == ("interior", 0.1, 1, 3)
+    assert of_entries.value == -7.0
+
+
 # -- steps of scoring
 
 
@@ -544,6 +568,8 @@ def test_scoring_solves_two_equations_for_each_pair(size):
     (Mg, Me), (G, E) = evidence.slopes(), evidence.scoring_step()
     assert close(gg * G + ge * E, -Mg, 1e-9)
     assert close(ge * G + ee * E, -Me, 1e-9)
+    for flat, full in zip(evidence.flatness(), (gg, ee), strict=True):
+        assert close(flat, np.diag(full), 1e-12)
     alike = JointEvidence(np.ones(6), count, random(6, 3), signal, 1.0 - signal, 0.0)
     G, E = alike.scoring_step()
     np.testing.assert_array_equal(G, np.zeros((3, 3)))
@@ -566,3 +592,4 @@ def test_outputs_of_which_none_varies_have_covariances_of_0():
     assert not found.basis.noise_covariance.any()
     np.testing.assert_array_equal(found.information.standard_errors(np.ones((1, 2, 2)), 0), [np.inf])
     assert len(found.independent.noise_ratio) == len(found.independent.noise_var) == 0
+    assert (found.independent.tuning, found.independent.prior) == ((), None)

@@ -565,9 +565,42 @@ def test_cells_with_hidden_roots_are_cut_into_eight():
         return slope, slope, (2.0 * x - roots.sum(axis=1)) * np.where(outputs == 0, -1.0, 1.0)
 
     _, f1, f2 = objective(grid[:, None], np.arange(2))
-    outputs, a, b = tuning._brackets(objective, grid, f1, f2)
+    outputs, a, b, x = tuning._brackets(objective, grid, f1, f2)
     assert outputs.tolist() == [0, 1]
     assert (a.tolist(), b.tolist()) == ([-0.75, 0.40625], [-0.5, 0.4375])
+    assert x[1] == 0.421875
+    assert x[0] == pytest.approx(-0.6, abs=2e-6)
+
+
+def test_a_root_is_guessed_from_slopes_and_curvatures_at_both_ends():
+    """Exact where x is a cubic of f'; the middle where that is unknown, or outside."""
+    slopes = np.array([-2.0, 5.0])
+    x_of = np.polynomial.Polynomial([0.3, 3.0, -0.02, 0.01])  # x at each f'
+    a, b = x_of(slopes)
+    curvatures = 1.0 / x_of.deriv()(slopes)
+    ends = (np.array([value]) for value in (a, b, *slopes, *curvatures))
+    assert tuning._rough_root(*ends)[0] == pytest.approx(0.3, rel=1e-14, abs=0.0)
+    for curve_down, curve_up in ((-1.0, 2.0), (1.0, 0.0), (np.nan, 1.0), (1.0, 1e-3), (1e-3, 1.0)):
+        ends = (np.array([value]) for value in (1.0, 2.0, -1.0, 1.0, curve_down, curve_up))
+        assert tuning._rough_root(*ends)[0] == 1.5
+
+
+def test_the_last_step_of_newton_is_taken_without_another_look():
+    """A parabola's minimum, 1e-7 away, is where its slope says, and as deep as it says."""
+    centre, looks = 0.3, []
+
+    def objective(x, outputs):
+        looks.append(x.item())
+        return 4.0 * (x - centre) ** 2, 8.0 * (x - centre), np.full_like(x, 8.0)
+
+    for away, n_looks in ((9e-7, 1), (1.1e-6, 2)):
+        looks.clear()
+        x, f, n_steps = tuning._refine(
+            objective, np.zeros(1, dtype=int), np.zeros(1), np.ones(1), np.full(1, centre + away)
+        )
+        assert x[0] == pytest.approx(centre, rel=1e-14, abs=0.0)
+        assert abs(f[0]) < 1e-22
+        assert len(looks) == n_steps == n_looks
 
 
 def test_brackets_are_refined_in_batches(monkeypatch):
@@ -575,7 +608,9 @@ def test_brackets_are_refined_in_batches(monkeypatch):
     objective, outputs = bowls(centres), np.arange(11)
     for batch in (4, 11, 99):
         monkeypatch.setattr(tuning, "_BATCH", batch)
-        x, f, steps = tuning._refine_in_batches(objective, outputs, np.zeros(11), np.full(11, 0.25))
+        x, f, steps = tuning._refine_in_batches(
+            objective, outputs, np.zeros(11), np.full(11, 0.25), np.linspace(0.1, 0.15, 11)
+        )
         assert x == pytest.approx(centres)
         assert f == pytest.approx(np.zeros(11), abs=1e-12)
         assert (steps == 2).all()
@@ -589,7 +624,9 @@ def test_brackets_are_halved_where_newton_leads_nowhere(root):
         looks.append(x.item())
         return x, 0.1 * (x - root), np.full_like(x, -1.0)
 
-    x, _, n_steps = tuning._refine(objective, np.zeros(1, dtype=int), np.zeros(1), np.ones(1))
+    x, _, n_steps = tuning._refine(
+        objective, np.zeros(1, dtype=int), np.zeros(1), np.ones(1), np.full(1, 0.5)
+    )
     assert x[0] == pytest.approx(root, abs=1e-9)
     a, b = 0.0, 1.0
     for look in looks:

@@ -251,6 +251,7 @@ def test_kernels_without_a_constant_have_a_signal_variance_of_one():
 
 
 def test_which_tasks_have_a_path_of_the_user():
-    assert user_path.is_followed(user_task(n=user_path.MAX_ROWS))
+    assert user_path.is_followed(user_task(n=1000))
+    assert not user_path.is_followed(user_task(n=1001))
     assert user_path.is_followed(user_task(RBF([1.0, 1.0]) + WhiteKernel(1e-5)))
     assert not user_path.is_followed(user_task(RBF([1.0, 1.0])))

@@ -22,6 +22,7 @@ from skspectral.linalg.factor_terms import FactorTerms, _cholesky_with_jitter
 from skspectral.linalg.factors import pivoted_cholesky
 from skspectral.linalg.resolvent import Resolvent
 from skspectral.linalg.rows import Rows
+from skspectral.support.exceptions import IndefiniteKernelError
 
 EPS = np.finfo(float).eps
 
@@ -165,10 +166,17 @@ def test_the_slope_of_the_evidence_is_a_number_at_noise_ratios_of_any_size():
     rows = Rows.make(12, np.ones((12, 1)))
     Z = rows.standardise(y[:, None])[0][:, 0]
     small, large = (
-        Resolvent.from_gram(unit * reference.rbf(X), rows, 0.1 * unit).evidence_terms(Z)[:2]
+        _evidence_with_slopes(Resolvent.from_gram(unit * reference.rbf(X), rows, 0.1 * unit), Z)
         for unit in (1.0, 1e200)
     )
     assert large == pytest.approx(small, rel=1e-10)
+
+
+def _evidence_with_slopes(resolvent, z):
+    """Return A, A', H and H'."""
+    A, H, dual = resolvent.evidence(z)
+    A1, H1 = resolvent.inverse().evidence_slopes(A, dual)
+    return A, A1, H, H1
 
 
 @pytest.mark.parametrize("n", [1, 64, 65, 131, 200])
@@ -180,16 +188,25 @@ def test_the_resolvent_of_any_number_of_rows_is_an_inverse(n, n_mean, rng):
     expected = P @ np.linalg.inv(P @ K @ P + 0.1 * np.eye(n)) @ P
     resolvent = Resolvent.from_gram(K, rows, 0.1)
     assert np.allclose(resolvent.apply(P @ z), expected @ z, rtol=1e-8, atol=1e-10)
-    G = np.triu(resolvent.sensitivity(P @ z, 0.3))
+    G = np.triu(resolvent.inverse().sensitivity(P @ z, 0.3))
     assert np.allclose(G, np.triu(expected - 0.3 * np.outer(P @ z, P @ z)), rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize("multiple", [0.0, 1.0, 10.0, 100.0])
 def test_no_more_is_added_to_moments_than_rounding_took_away(multiple):
     jitter = 6 * np.finfo(np.float64).eps * 15.0
-    S = np.diag([-0.5 * multiple * jitter, 1.0, 2.0, 3.0, 4.0, 5.0])
-    L = _cholesky_with_jitter(S, 1e-20)
-    assert np.abs(L @ L.T - S - multiple * jitter * np.eye(6)).max() <= 0.2 * jitter
+    g = 3.0 * jitter
+    S = np.diag([-g - (0.5 * multiple if multiple else -0.5) * jitter, 1.0, 2.0, 3.0, 4.0, 5.0])
+    L = _cholesky_with_jitter(S, g)
+    assert np.abs(L @ L.T - S - (g + multiple * jitter) * np.eye(6)).max() <= 0.2 * jitter
+
+
+def test_moments_that_are_not_positive_are_refused():
+    jitter = 2 * np.finfo(np.float64).eps * 4.0
+    with pytest.raises(IndefiniteKernelError) as told:
+        _cholesky_with_jitter(np.diag([-1.0, 5.0]), 0.25)
+    assert told.value.smallest_eigenvalue == -0.25
+    assert told.value.tolerance == pytest.approx(jitter, rel=1e-9, abs=0.0)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

@@ -1,5 +1,6 @@
 """Scans of one parameter on few rows, beside dense profiles of the evidence."""
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +15,7 @@ from skspectral.learning import scan as scan_module
 from skspectral.learning.scan import scan
 from skspectral.learning.task import Task
 from skspectral.linalg.rows import Rows
-from skspectral.linalg.stack import spectra_of_stack
+from skspectral.linalg.stack import evidence_terms_of_stack
 from skspectral.support.exceptions import NonFiniteKernelError
 
 
@@ -63,7 +64,7 @@ def test_a_scan_proposes_the_minima_of_the_dense_profile():
     low.sort(key=lambda k: least[k])
     assert len(low) > 1  # both waves are seen
     found = scan(task_of(X, y), np.zeros(1), WIDE, RATIOS)
-    assert found.n_spectra == 7
+    assert found.n_matrices == 7
     expected = [[thetas[k], x[f[k].argmin()]] for k in low[:3]]
     assert np.array(found.points) == pytest.approx(np.array(expected))
 
@@ -206,7 +207,7 @@ def test_the_order_of_many_rows_does_not_matter():
 def test_values_of_theta_stay_inside_of_their_bounds():
     X, y = waves(30)
     found = scan(task_of(X, y), np.zeros(1), (-1.0, 0.5), RATIOS)
-    assert found.n_spectra == 3  # both bounds and the start between them
+    assert found.n_matrices == 3  # both bounds and the start between them
     assert all(-1.0 <= point[0] <= 0.5 for point in found.points)
 
 
@@ -234,27 +235,57 @@ def test_rows_without_variation_and_kernels_beyond_all_numbers_propose_nothing(m
         X = np.full((5, 1), 1e200)
         none = scan(task_of(X, np.arange(5.0), DotProduct(1.0)), np.zeros(1), WIDE, RATIOS)
     assert none.points == []
-    assert none.n_spectra == 0
+    assert none.n_matrices == 0
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_spectra_of_a_stack_are_those_of_projected_matrices(intercept, weighted):
+def test_evidences_of_a_stack_are_those_of_projected_matrices(intercept, weighted):
+    """A = g z'(M + gI)^-1 z and H = log|M + gI| - n log g, M the weighted matrix outside the mean space."""
     rng = np.random.default_rng(5)
     X, weight = rng.normal(size=(8, 2)), rng.uniform(0.2, 3.0, 8) if weighted else None
     rows = Rows.make(8, np.ones((8, 1)) if intercept else None, weight)
-    z = rows.standardise(rng.normal(size=(8, 1)))[0][:, 0]
+    z, ratios = rows.standardise(rng.normal(size=(8, 1)))[0][:, 0], np.array([1e-4, 0.1, 3.0])
     stack = np.array([RBF(0.5)(X), RBF(2.0)(X), X @ X.T])
-    s, energy = spectra_of_stack(stack.copy(), rows, z)
-    assert (s >= 0).all()  # some are rounding, of either sign
+    A, H = evidence_terms_of_stack(stack.copy(), rows, z, ratios)
     root = np.ones(8) if weight is None else np.sqrt(weight)
     q = root / np.linalg.norm(root)
     P = np.eye(8) - np.outer(q, q) if intercept else np.eye(8)
-    for K, each, parts in zip(stack, s, energy, strict=True):
+    for K, A_of, H_of in zip(stack, A, H, strict=True):
         M = P @ (np.outer(root, root) * K) @ P
-        assert np.sort(each) == pytest.approx(np.maximum(np.linalg.eigvalsh(M), 0.0), abs=1e-12)
-        for g in (0.1, 3.0):  # energies belong to their eigenvalues
-            assert (parts / (each + g)).sum() == pytest.approx(z @ np.linalg.solve(M + g * np.eye(8), z))
+        for g, a, h in zip(ratios, A_of, H_of, strict=True):
+            V = M + g * np.eye(8)
+            assert a == pytest.approx(g * (z @ np.linalg.solve(V, z)), rel=1e-9, abs=0.0)
+            assert h == pytest.approx(np.linalg.slogdet(V)[1] - 8 * np.log(g), rel=1e-9, abs=0.0)
+
+
+@pytest.mark.parametrize("first", [0.7, -0.7, 0.0])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_evidences_of_a_stack_of_few_rows_of_any_size(n, first):
+    """Squares of kernel values of 1e200 are beyond all numbers, and a target may have any direction."""
+    rng, rows = np.random.default_rng(n), Rows.make(n)
+    z, R = rng.normal(size=n), rng.normal(size=(n, n))
+    z[0] = first if n > 1 or first else 1.0
+    z[1:] *= first != -0.7  # along the first axis already
+    for size in (1e200, 1e-200):
+        K = size * (R @ R.T)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            A, H = evidence_terms_of_stack(K[None].copy(), rows, z, np.array([0.3 * size]))
+        V = (R @ R.T) / 0.3 + np.eye(n)
+        assert A.item() == pytest.approx(z @ np.linalg.solve(V, z), rel=1e-12, abs=0.0)
+        assert H.item() == pytest.approx(np.linalg.slogdet(V)[1], rel=1e-12, abs=0.0)
+
+
+def test_a_matrix_that_is_not_definite_has_no_evidence_below_its_smallest_eigenvalue():
+    K, z = np.diag([1.0, -0.5, 2.0]), np.array([0.3, 1.0, -0.2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        A, H = evidence_terms_of_stack(K[None], Rows.make(3), z, np.array([0.4, 0.6]))
+    assert np.isnan(H[0, 0])
+    assert np.isfinite([A[0, 1], H[0, 1]]).all()
+    zero = evidence_terms_of_stack(np.zeros((1, 3, 3)), Rows.make(3), z, np.array([0.4]))
+    assert [term.item() for term in zero] == pytest.approx([z @ z, 0.0])
 
 
 @pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")

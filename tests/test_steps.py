@@ -7,8 +7,8 @@ import pytest
 
 from skspectral.learning import descent
 from skspectral.learning.descent import _bfgs, _line_search, _Walk
+from skspectral.learning.evaluation import Evaluation
 from skspectral.learning.exploration import Explorer
-from skspectral.learning.objectives import Evaluation
 from skspectral.linalg.active import descent_direction
 from skspectral.linalg.factors import _HOPE, _is_hopeless
 

@@ -207,3 +207,6 @@ def test_items_are_mapped_in_order_with_one_thread_of_blas_each(n_threads, monke
     assert (threading.get_ident() in workers) == (n_threads == 1)
     assert blas_threads() == before
     assert threads.map_in_threads(square, []) == []
+    [(value, limits, worker)] = threads.map_in_threads(square, [7])
+    assert (value, worker) == (49, threading.get_ident())
+    assert list(limits) == list(before)  # all of BLAS for one item

@@ -351,7 +351,9 @@ def test_a_minimum_at_a_kink_of_the_slope_is_found_in_few_evaluations(flat, root
         is_steep = steep < flat
         return -x, np.where(is_steep, steep, flat), np.where(is_steep, 100.0 - steep, flat)
 
-    x, _, n_steps = _refine(objective, np.zeros(1, dtype=int), np.zeros(1), np.full(1, 0.25))
+    x, _, n_steps = _refine(
+        objective, np.zeros(1, dtype=int), np.zeros(1), np.full(1, 0.25), np.full(1, 0.125)
+    )
     assert x[0] == pytest.approx(root, abs=1e-9)
     assert n_steps <= 12
 

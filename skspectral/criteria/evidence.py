@@ -11,7 +11,6 @@ __all__ = [
     "evidence_sensitivity",
     "evidence_terms",
     "neg_two_log_evidence",
-    "profiles_of_stack",
 ]
 
 
@@ -31,23 +30,6 @@ def evidence_terms(rotated, x):
         H1=-count_sum(u, c),
         H2=count_sum(vu, c),
     )
-
-
-def profiles_of_stack(s, energy, n, x):
-    """Return f = n log(A/n) + H of the evidence for several spectra at each x (j,), shape (k, j).
-
-    Parameters
-    ----------
-    s, energy : ndarray of shape (k, r)
-        Eigenvalues, and squares of a standardised target in their directions.
-    n : int
-        Number of directions outside the mean space.
-    x : ndarray of shape (j,)
-        Log noise ratios.
-    """
-    v = 1.0 / (1.0 + s[:, None] * np.exp(-x)[:, None])  # (k, j, r)
-    A = np.einsum("kjr,kr->kj", v, energy)
-    return n * np.log(A / n) - np.log(v).sum(axis=2)
 
 
 def evidence_sensitivity(rotated, x, b):

@@ -1,6 +1,6 @@
 """What a model is fitted to."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -76,6 +76,15 @@ class Data:
         """Weights and mean functions as linear algebra needs them."""
         return Rows.make(len(self), self.basis, self.weight)
 
+    @cached_property
+    def standardised(self):
+        """Targets outside the mean space with unit mean square, their scale, and Q'y; see `Rows`."""
+        return self.rows.standardise(self.Y)
+
+    def __getstate__(self):
+        """Return the fields only: what was cached on the way is made again."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
     @property
     def present(self):
         """Which rows have positive weight, (n,)."""
@@ -109,7 +118,7 @@ class Data:
 
     def of_varying_outputs(self):
         """Return the rows without outputs that are no more than mean functions, None if all are."""
-        varies = self.rows.standardise(self.Y)[0].any(axis=0)
+        varies = self.standardised[0].any(axis=0)
         if varies.all():
             return self
         return replace(self, Y=self.Y[:, varies]) if varies.any() else None

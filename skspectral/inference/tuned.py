@@ -276,8 +276,7 @@ def _tune_varying(rotated, criterion, bounds, shared, prior):
     if not criterion.is_unbounded:
         falls = np.broadcast_to(minima.first_slope > _FLAT, m)
         status[(status == "noise_free") & falls & rotated.shows_noise] = "resolution"
-    lower, upper, _, _ = bounds.box(np.ones(m)).noise_limits(x)
-    return x, np.clip(noise_var, lower, upper), status, n_evaluations
+    return x, np.clip(noise_var, *bounds.noise_limits(x)), status, n_evaluations
 
 
 def _tune_without_a_part(rotated, criterion, bounds, prior):

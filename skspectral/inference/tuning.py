@@ -9,8 +9,8 @@ array, and results of shape (k, len(outputs)).
 
 The search is exact for functions whose features are no narrower than the grid: evaluate f, f', f''
 on the grid, bracket every minimum by a change of sign of f' (cells where the tangents of f' suggest a
-hidden pair of roots are looked at more closely), refine each bracket by Newton's method with
-bisection as its safeguard, and compare all of them with both ends.
+hidden pair of roots are looked at more closely), guess the root from f' and f'' at the ends of each
+bracket, refine it by Newton's method with bisection as its safeguard, and compare all of them with both ends.
 """
 
 from dataclasses import dataclass
@@ -24,6 +24,8 @@ _GRID_STEP = 0.25
 _WIDE_STEP = 4.0
 _SUBDIVISIONS = 8
 _X_TOLERANCE = 1e-10
+# Step of Newton's method after which it has converged: what is left is of the order of its square.
+_LAST_STEP = 1e-6
 _MAX_REFINEMENTS = 80
 # Share of the way to the other end of a bracket that leads back across a kink.
 _LITTLE_BACK = 0.05
@@ -94,8 +96,8 @@ def minimize_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, tie=0.0, 
     grid = _grid(x_min, x_max, plain_from)
     f, f1, f2 = objective(np.append(grid, upper)[:, None], np.arange(n_outputs))
     f_upper = f[-1]
-    outputs, a, b = _brackets(objective, grid, f1[:-1], f2[:-1])
-    x_inner, f_inner, n_steps = _refine_in_batches(objective, outputs, a, b)
+    outputs, *brackets = _brackets(objective, grid, f1[:-1], f2[:-1])
+    x_inner, f_inner, n_steps = _refine_in_batches(objective, outputs, *brackets)
 
     x, best, place = (
         np.full(n_outputs, x_min),
@@ -139,17 +141,33 @@ def _spaced(start, end, step):
 
 
 def _brackets(objective, grid, f1, f2):
-    """Return (outputs, a, b) of all cells in which f' rises through 0."""
+    """Return (outputs, a, b, x) of all cells [a, b] in which f' rises through 0, about at x."""
     down, up = f1[:-1], f1[1:]
     cell, output = np.nonzero((down < 0) & (up >= 0))
-    brackets = [(output, grid[cell], grid[cell + 1])]
+    a, b, ends = grid[cell], grid[cell + 1], ((cell, output), (cell + 1, output))
+    brackets = [(output, a, b, _rough_root(a, b, *(values[end] for values in (f1, f2) for end in ends)))]
     cell, output = np.nonzero(_may_hide_roots(down, up, f2[:-1], f2[1:], np.diff(grid)[:, None]))
     if len(cell):
         fine = np.linspace(grid[cell], grid[cell + 1], _SUBDIVISIONS + 1)
         slope = objective(fine, output)[1]
         piece, which = np.nonzero((slope[:-1] < 0) & (slope[1:] >= 0))
-        brackets.append((output[which], fine[piece, which], fine[piece + 1, which]))
+        a, b = fine[piece, which], fine[piece + 1, which]
+        brackets.append((output[which], a, b, 0.5 * (a + b)))
     return tuple(np.concatenate(parts) for parts in zip(*brackets, strict=True))
+
+
+def _rough_root(a, b, down, up, curve_down, curve_up):
+    """Return about where f' rises from `down` at a to `up` at b through 0: the inverse function's cubic.
+
+    The middle where a slope of the inverse function is unknown, or the cubic leaves the bracket.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        rise = up - down
+        t = -down / rise
+        before, after = rise / curve_down, rise / curve_up
+        x = a + (b - a) * t**2 * (3.0 - 2.0 * t) + t * (1.0 - t) * ((1.0 - t) * before - t * after)
+        is_good = (curve_down > 0) & (curve_up > 0) & (x > a) & (x < b)
+    return np.where(is_good, x, 0.5 * (a + b))
 
 
 def _may_hide_roots(down, up, curve_down, curve_up, width):
@@ -161,21 +179,21 @@ def _may_hide_roots(down, up, curve_down, curve_up, width):
         return turns & (side * (down + curve_down * meet) <= 0)
 
 
-def _refine_in_batches(objective, outputs, a, b):
-    x, f, steps = np.empty(len(a)), np.empty(len(a)), np.empty(len(a))
-    for start in range(0, len(a), _BATCH):
+def _refine_in_batches(objective, outputs, *brackets):
+    x, f, steps = np.empty((3, len(outputs)))
+    for start in range(0, len(outputs), _BATCH):
         part = slice(start, start + _BATCH)
-        x[part], f[part], steps[part] = _refine(objective, outputs[part], a[part], b[part])
+        x[part], f[part], steps[part] = _refine(objective, outputs[part], *(end[part] for end in brackets))
     return x, f, steps
 
 
-def _refine(objective, outputs, a, b):
-    """Return the roots of f' in the brackets [a, b] by Newton's method, bisecting where it leaves them.
+def _refine(objective, outputs, a, b, x):
+    """Return the roots of f' in brackets [a, b] by Newton's method from x, bisecting where it leaves them.
 
     A step that leaves a bracket right after one that did not has crossed a kink of f', at a bound of a
     variance, beyond which f' is flat: the root is close behind.
     """
-    x, n_steps, back = 0.5 * (a + b), 0, np.full(len(a), 0.5)
+    n_steps, back = 0, np.full(len(a), 0.5)
     while n_steps < _MAX_REFINEMENTS:
         n_steps += 1
         f, f1, f2 = (values[0] for values in objective(x[None], outputs))
@@ -185,8 +203,9 @@ def _refine(objective, outputs, a, b):
         inside = (f2 > 0) & (newton >= a) & (newton <= b)
         proposal = np.where(inside, newton, x + back * (other - x))
         back = np.where(inside, _LITTLE_BACK, 0.5)
-        if np.all(np.abs(proposal - x) <= _X_TOLERANCE):
-            break
+        step = proposal - x
+        if np.all(np.abs(step) <= np.where(inside, _LAST_STEP, _X_TOLERANCE)):
+            return proposal, f + 0.5 * f1 * step, n_steps
         x = proposal
     return x, f, n_steps
 

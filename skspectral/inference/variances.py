@@ -10,8 +10,9 @@ from .tuning import zoom
 
 __all__ = ["LARGEST_VARIANCE", "VarianceBounds", "VariancePrior", "finite_ratio", "resolvable_ratios"]
 
+_LARGEST = float(np.finfo(np.float64).max)
 # A predictive variance that leaves room to add noise and a Student-t's tails to it.
-LARGEST_VARIANCE = 0.1 * np.finfo(np.float64).max
+LARGEST_VARIANCE = 0.1 * _LARGEST
 # Above this ratio to the largest eigenvalue the fit differs from pure noise by less than a millionth.
 _LARGEST_RATIO = 1e6
 
@@ -26,7 +27,7 @@ _ZOOMS = 16
 def finite_ratio(noise_var, noise_ratio):
     """Return the signal variance noise_var / noise_ratio, at most the largest number there is."""
     with np.errstate(over="ignore"):
-        return np.minimum(noise_var / noise_ratio, np.finfo(np.float64).max)
+        return np.minimum(noise_var / noise_ratio, _LARGEST)
 
 
 def resolvable_ratios(largest, resolution):
@@ -93,12 +94,12 @@ class VarianceBounds:
     def box(self, scale):
         """Return the bounds in standardised units, one entry per output."""
         with np.errstate(over="ignore"):
-            noise, signal = (
-                [np.broadcast_to(end, scale.shape) / scale / scale for end in ends]
-                for ends in (self.noise, self.signal)
-            )
-        largest = np.finfo(np.float64).max
-        return Box(np.minimum(noise[0], largest), noise[1], np.minimum(signal[0], largest), signal[1])
+            noise, signal = ([end / scale / scale for end in ends] for ends in (self.noise, self.signal))
+        return Box(np.minimum(noise[0], _LARGEST), noise[1], np.minimum(signal[0], _LARGEST), signal[1])
+
+    def noise_limits(self, x):
+        """Return the smallest and largest noise variance allowed at log noise ratios, in the units of y."""
+        return Box(*self.noise, *self.signal).noise_limits(x)[:2]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 ================ ========================================================================
 task             `Task`: what is learned from
 objectives       what is minimised, as functions of the kernel's parameters
+evaluation       `Evaluation`: an objective at a point, its gradient made where it is asked for
 descent          minimisation of an expensive smooth function in a box
 levels           from few rows to all of them
 latent_task      `LatentTask`: the same for likelihoods that are not normal

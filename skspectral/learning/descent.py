@@ -96,7 +96,7 @@ def minimize_in_box(
     Parameters
     ----------
     objective : callable
-        Returns an object with `value`, which may be infinite where it is not defined, and `gradient`. Its
+        Returns an `Evaluation`; its value may be infinite where it is not defined. Its
         method `with_curvature`, if it has one, adds the `curvature`, or None, and is called for the start.
         A function whose second derivatives jump from one `face` to the next has a method `on_face`, which
         returns a smooth function that equals it on a face.
@@ -116,18 +116,18 @@ def minimize_in_box(
         Where the first of all descents began: variables that came a long way from there and do not matter in
         the end go to the bounds that they were on their way to.
     here : object, default=None
-        What the objective returns at the start, where that is known.
+        What the objective returns at the start, where that is known, with its gradient.
     enough : float, default=None
         Stop, without a look at the gradient there, where a step brought what was promised, so that about this
         can be left: for a curvature that is well known, and a gradient that costs more than a value.
     report : callable, default=None
         report(step, x, evaluation) is called after every step.
     """
-    walk = _Walk(objective, start, lower, upper, curvature, here, enough, home)
+    walk = _Walk(objective, start, lower, upper, curvature, here, enough, home, to_beat)
     while walk.n_steps < max_steps and walk.promise() >= tolerance and walk.step(tolerance):
         if report is not None:
             report(walk.n_steps, walk.x, walk.here)
-        if walk.idle >= 2 or (to_beat is not None and walk.is_behind(to_beat)):
+        if walk.idle >= 2:
             break
     if way_from is not None:
         walk.leave_flat(way_from)
@@ -157,14 +157,16 @@ class _Walk:
         Steps in a row that brought next to nothing.
     """
 
-    def __init__(self, objective, start, lower, upper, curvature, here=None, enough=None, home=None):
+    def __init__(
+        self, objective, start, lower, upper, curvature, here=None, enough=None, home=None, to_beat=None
+    ):
         self.objective, self.lower, self.upper = objective, lower, upper
-        self.enough, self.home = enough, home
+        self.enough, self.home, self.to_beat = enough, home, to_beat
         self.x = np.clip(start, lower, upper)
-        if here is None:
+        if here is None or here.gradient is None:
             is_wanted = len(self.x) > _WELL_KNOWN or (curvature is None and home is None)
             here = getattr(objective, "with_curvature", objective)(self.x) if is_wanted else objective(self.x)
-            if getattr(here, "curvature", None) is not None:
+            if here.curvature is not None:
                 curvature = _damped(here.curvature, here.gradient)
         self.here = here
         self.fresh = curvature is None
@@ -203,7 +205,10 @@ class _Walk:
         if there is None:
             was_fresh, self.B, self.fresh = self.fresh, _initial_curvature(here.gradient), True
             return not (was_fresh or may_be_hidden)
-        if self._is_home(x_new) or self._is_enough(x_new, there):
+        if self._is_home(x_new) or self._is_behind(there.value, here.value - there.value):
+            self.x, self.here = x_new, there.without_gradient()
+            return False
+        if self._is_enough(x_new, there):
             self.x, self.here = x_new, there
             return False
         self._take(x_new, there, tolerance)
@@ -230,7 +235,7 @@ class _Walk:
         if there.value < self.here.value:
             self.decrease, self.idle = self.here.value - there.value, 0
             self.x, self.here, self.B, self.fresh = end.x, there, end.curvature, False
-        return True
+        return not self._is_behind(self.here.value, self.decrease)
 
     def _is_home(self, x):
         return self.home is not None and np.abs(x - self.home).max() <= NEIGHBOURHOOD
@@ -259,9 +264,10 @@ class _Walk:
         self._drift = np.where(np.sign(moved) == np.sign(self._drift), self._drift + moved, moved)
         self.x, self.here, self.fresh = x, there, False
 
-    def is_behind(self, value):
-        """Return whether steps like the last ones do not lead below a value."""
-        return self.n_steps > 1 and self.here.value - _OUTLOOK * max(self.decrease, 0.0) > value
+    def _is_behind(self, value, decrease):
+        """Return whether steps like the last one, to a value, do not lead to the one to beat."""
+        is_told = self.to_beat is not None and self.n_steps > 1
+        return is_told and value - _OUTLOOK * max(decrease, 0.0) > self.to_beat
 
     def _try_bounds(self):
         """Go to the bounds that some variables creep towards, if that is no worse.
@@ -283,7 +289,8 @@ class _Walk:
         All of them at once, or one by one where the objective depends on some of them after all.
         """
         way = self.x - start
-        flat = self._is_inside & (np.abs(way) > _LONG_WAY) & (np.abs(self.here.gradient) < _FLAT)
+        far = self._is_inside & (np.abs(way) > _LONG_WAY)
+        flat = far & (np.abs(self.here.gradient) < _FLAT) if far.any() else far
         if not self._go_to_bounds(flat, way, _NOTHING) and flat.sum() > 1:
             for chosen in np.eye(len(flat), dtype=bool)[flat]:
                 self._go_to_bounds(chosen, way, _NOTHING)
@@ -357,6 +364,7 @@ def _line_search(objective, x, value, gradient, direction, box, max_halvings, fa
         if doubts == _FEW_DOUBTS:
             break
         t, expected = t * shorter, np.sqrt(shorter) * missing
+        del there  # with the matrices behind it, before there are others
     return x, None, None
 
 

@@ -30,7 +30,7 @@ from ..linalg.landmark_sums import LandmarkSums, RowBlock, Sensitivity, joined_f
 from ..support.exceptions import IndefiniteKernelError
 from ..support.memory import physical_memory
 from ..support.threads import map_in_threads, threads_for
-from .objectives import Evaluation
+from .evaluation import Evaluation
 
 __all__ = ["LandmarkObjective", "RowsInMemory", "block_slope", "block_sums", "drawn_landmarks"]
 
@@ -95,7 +95,7 @@ class RowsInMemory:
 
     def __init__(self, task):
         self.data, rows = task.data, task.data.rows
-        Y, self.scale, _ = rows.standardise(task.data.Y)
+        Y, self.scale, _ = task.data.standardised
         self.counts = rows.counts
         slabs = [slice(i, i + _SLAB) for i in range(0, len(task), _SLAB)]
         self._blocks = [RowBlock(self.data.X[i], rows.sqrt_weight[i], rows.Q[i], Y[i]) for i in slabs]

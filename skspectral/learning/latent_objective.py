@@ -8,9 +8,10 @@ from ..kernels.algebra import contract
 from ..kernels.attached import attach
 from ..kernels.pairs import Pairs
 from ..support.exceptions import IndefiniteKernelError
+from .evaluation import Evaluation
 from .step_factors import contract_factor
 
-__all__ = ["LatentEvaluation", "LatentObjective", "approximate_evidence", "gradient"]
+__all__ = ["LatentObjective", "approximate_evidence", "gradient"]
 
 # Logs at which a prior is looked at for its slope.
 _DIFFERENCE = np.array([-1e-6, 0.0, 1e-6])
@@ -34,7 +35,7 @@ class LatentObjective:
         self._at = None
 
     def __call__(self, variables):
-        """Return the `LatentEvaluation` at the outer variables; the last one is kept, where descents meet."""
+        """Return the `Evaluation` at the outer variables; the last one is kept, where descents meet."""
         if self._at is None or not np.array_equal(self._at[0], variables):
             self._at = variables.copy(), *self._evaluated(variables)
         return self._at[1]
@@ -51,14 +52,14 @@ class LatentObjective:
         try:
             fit = self.task.fit(point, self.last, None if kernel is None else kernel.square)
         except IndefiniteKernelError:
-            return LatentEvaluation.undefined(variables), None
+            return Evaluation.undefined(variables), None
         if not np.isfinite(fit.approximation.log_evidence):
-            return LatentEvaluation.undefined(variables), None
+            return Evaluation.undefined(variables), None
         self.last = fit
         penalty, slope = self._priors(point)
         contract_square = None if kernel is None else kernel.contract
         gradient = partial(_gradient_with, self.task, fit, contract_square, slope)
-        return LatentEvaluation(penalty - 2.0 * fit.approximation.log_evidence, gradient), fit
+        return Evaluation(penalty - 2.0 * fit.approximation.log_evidence, gradient), fit
 
     def _kernel_at(self, point):
         """Return the kernel on the rows at a point, of single precision where that is enough."""
@@ -93,33 +94,6 @@ class LatentObjective:
 def _gradient_with(task, fit, contract_square, slope):
     with task.threads(fit.approximation.observations):
         return slope - 2.0 * gradient(task, fit, contract_square)
-
-
-class LatentEvaluation:
-    """A `LatentObjective` at one point.
-
-    Parameters
-    ----------
-    value : float
-        What is minimised; infinite where it is not defined.
-    make_gradient : callable
-        Makes its derivatives by the outer variables: most of the cost, and only where they are asked for.
-    """
-
-    def __init__(self, value, make_gradient):
-        self.value, self._make_gradient = value, make_gradient
-
-    @cached_property
-    def gradient(self):
-        """Derivatives by the outer variables, (p,)."""
-        gradient = self._make_gradient()
-        self._make_gradient = None  # with all the matrices that it holds
-        return gradient
-
-    @classmethod
-    def undefined(cls, variables):
-        """Return the evaluation at a point where the kernel is indefinite."""
-        return cls(np.inf, partial(np.zeros_like, variables))
 
 
 class _KernelOnRows:

@@ -109,7 +109,7 @@ def learn_from_starts(task, *, optimizer=None, n_restarts=0, random_state=None, 
             )
         rng = check_random_state(random_state)
         starts += [rng.uniform(*bounds.T) for _ in range(n_restarts)]
-    if task.report is not None:
+    if task.report is not None and task.report.verbose:
         task.report.line(_ahead(task, len(starts)))
     ends = [_from(task, starts[0], bounds, optimizer, report)]
     for theta in starts[1:]:
@@ -257,7 +257,8 @@ def _settled(explorer, found, theta):
     objective, tolerance = explorer.objective, _tolerance(explorer.objective.task)
     objective.n_calls, best = 0, found.best
     if tolerance < COARSE_TOLERANCE:
-        best = explorer.go_on(best, tolerance=tolerance, way_from=beside(best.x, theta))
+        way_from = beside(best.x, theta)
+        best = explorer.go_on(best, tolerance=tolerance, enough=tolerance, way_from=way_from)
     for _ in range(_MAX_ROUNDS):
         end = _globally(objective, best)
         if end.value >= best.value - max(best.evaluation.off_by, tolerance):

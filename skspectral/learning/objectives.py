@@ -18,7 +18,7 @@ kernels have few eigenvalues that rise above the noise, and O(n r^2) is then all
 """
 
 from copy import copy
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -32,12 +32,13 @@ from ..linalg.factor_terms import FactorTerms
 from ..linalg.resolvent import Resolvent
 from ..support.exceptions import IndefiniteKernelError
 from ..support.threads import threads_for
+from .evaluation import Evaluation
 from .step_factors import StepFactors, contract_factor
 
-__all__ = ["Evaluation", "ResolventObjective", "SpectralObjective", "make_objective", "profiled_evidence"]
+__all__ = ["ResolventObjective", "SpectralObjective", "make_objective", "profiled_evidence"]
 
-# By how much a value may be off: by the local search over g, and for each output where a factor stood for K.
-_OFF_BY, _OFF_BY_OF_FACTORS = 1e-3, 0.1
+# By how much a value may be off for each output where a factor stood for K.
+_OFF_BY_OF_FACTORS = 0.1
 # Shares of n up to which the rank of a factor pays, beside a Cholesky factorisation and a spectrum of K.
 _LARGEST_SHARE_OF_CHOLESKY, _LARGEST_SHARE_OF_SPECTRUM = 0.3, 0.6
 # How much larger the rounding of a factor's Gram matrix is than that of its eigenvalues.
@@ -48,42 +49,6 @@ _CHOLESKY_ROUNDING, _EPS = 100.0, np.finfo(np.float64).eps
 _SLOPED = (1e-5, 1e3)
 # Distance of x below which two starts are one.
 _SAME_START = 1.0
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """An objective at one point.
-
-    Attributes
-    ----------
-    value : float
-        What is minimised; infinite where it is not defined.
-    gradient : ndarray of shape (p,)
-        Its derivatives by the outer variables.
-    variances : tuple of ndarray
-        Noise and signal variances there.
-    rank : int or None
-        Rank of the factor that stood for K, None for K itself.
-    off_by : float
-        By how much a global search over the variances may improve on the value for no good reason.
-    curvature : ndarray of shape (p, p) or None
-        Estimate of the second derivatives, where it was asked for and is known.
-    face : str or None
-        Name of the bound that holds a variance: where it changes, the second derivatives jump.
-    """
-
-    value: float
-    gradient: np.ndarray
-    variances: tuple = ()
-    rank: int | None = None
-    off_by: float = _OFF_BY
-    curvature: np.ndarray | None = None
-    face: str | None = None
-
-    @classmethod
-    def undefined(cls, variables):
-        """Return the evaluation at a point where the kernel is indefinite."""
-        return cls(np.inf, np.zeros_like(variables))
 
 
 class SpectralObjective:
@@ -261,40 +226,46 @@ class ResolventObjective:
         """Return the `Evaluation` at (theta, x)."""
         self.n_calls += 1
         theta, x = variables[:-1], variables[-1]
-        g, curvature = float(np.exp(x)), None
+        g = float(np.exp(x))
         try:
             factor = self._factors.at(theta, g)
             if factor is None:
-                (f, f1, b, face), slope, curvature = self._from_resolvent(theta, g, is_first)
+                (f, _, b, face), slopes, more = self._from_resolvent(theta, g, is_first)
             else:
-                (f, f1, b, face), slope = self._from_factor(theta, g, factor)
+                (f, _, b, face), slopes, more = self._from_factor(theta, g, factor)
         except IndefiniteKernelError:
             return Evaluation.undefined(variables)
         if not np.isfinite(f):
             return Evaluation.undefined(variables)
-        value, slope = self.task.with_prior(theta, f, slope)
+        value, by_prior = self.task.with_prior(theta, f, 0.0)
         noise_var = b * self._factors.scale**2
-        gradient, variances = np.append(slope, f1), (noise_var, finite_ratio(noise_var, g))
+        variances = noise_var, finite_ratio(noise_var, g)
         face = None if self._is_face else face  # a face has no edges
-        if factor is None:
-            return Evaluation(value, gradient, variances, curvature=curvature, face=face)
-        return Evaluation(value, gradient, variances, factor.rank, _OFF_BY_OF_FACTORS, face=face)
+        return Evaluation(value, partial(_gradient, slopes, by_prior), variances, face=face, **more)
 
     def _from_resolvent(self, theta, g, is_first):
-        """Return the profile at g, and the slope by theta, from a Cholesky of K + gI.
+        """Return the profile at g from a Cholesky of K + gI, and what makes the slopes by theta and x.
 
         Beside these the curvature, if it is the first of several steps.
         """
         rows, values = self._factors.rows, self._kernel.at(theta)
         resolvent = Resolvent.from_gram(values.K.matrix(len(rows)), rows, g)
-        *terms, dual = resolvent.evidence_terms(self._factors.Z[:, 0])
-        profile = self._profile(g, *terms)
-        b = profile[2]
-        curvature = self._average_information(theta, resolvent, dual, profile) if is_first and b else None
-        G = rows.unweighted_sensitivity(resolvent.sensitivity(dual, g / (b or np.inf)))
+        A, H, dual = resolvent.evidence(self._factors.Z[:, 0])
+        profile = self._profile(g, A, 0.0, H, 0.0)  # but for its slope
+        is_wanted = is_first and profile[2]
+        curvature = self._average_information(theta, resolvent, dual, profile) if is_wanted else None
+        slopes = partial(self._slopes, [resolvent], values, profile[2], A, H, dual)
+        return profile, slopes, {"curvature": curvature}
+
+    def _slopes(self, held, values, b, A, H, dual):
+        """Return the slopes by theta and x; the resolvent is taken from where it is held."""
+        inverse = held.pop().inverse()
+        g, rows = inverse.noise_ratio, self._factors.rows
+        A1, H1 = inverse.evidence_slopes(A, dual)
+        G = rows.unweighted_sensitivity(inverse.sensitivity(dual, g / (b or np.inf)))
         weights = Pairs.of_triangle(G)
-        del resolvent, G  # one matrix less in memory where the contraction makes another
-        return profile, values.contract(weights), curvature
+        del inverse, G  # one matrix less in memory where the contraction makes another
+        return values.contract(weights), self._profile(g, A, A1, H, H1)[1]
 
     @np.errstate(over="ignore", invalid="ignore")
     def _average_information(self, theta, resolvent, dual, profile):
@@ -311,24 +282,34 @@ class ResolventObjective:
         products *= rows.sqrt_weight
         by_x = g * dual - self._factors.Z[:, 0] if face in ("noise_min", "noise_max") else g * dual
         changes = np.column_stack([products - rows.Q @ (rows.Q.T @ products), by_x])
-        information = changes.T @ resolvent.apply_all(changes) / signal_var
+        information = changes.T @ resolvent.apply(changes) / signal_var
         if face is None:
             by_variables = dual @ changes / signal_var
             information -= np.outer(by_variables, by_variables) / max(rows.n_free, 1)
         return information if np.isfinite(information).all() else None
 
     def _from_factor(self, theta, g, factor):
-        """Return the same from a factor of K."""
-        kernel = self.task.kernel_at(theta)
+        """Return the same from a factor of K, with its rank."""
         with threads_for(len(self.task), factor.rank):
             terms = FactorTerms(factor, self._factors.rows, self._factors.Z)
             *values, B_inv, residual = terms.at(g)
-            profile = self._profile(g, *values)
-            G = terms.sensitivity(B_inv, residual, np.array([1.0 / (g * (profile[2] or np.inf))]))
-            return profile, contract_factor(kernel, G, self.task.data.X, factor)
+        profile = self._profile(g, *values)
+        scale = np.array([1.0 / (g * (profile[2] or np.inf))])
+
+        def slopes():
+            with threads_for(len(self.task), factor.rank):
+                G = terms.sensitivity(B_inv, residual, scale)
+                return contract_factor(self.task.kernel_at(theta), G, self.task.data.X, factor), profile[1]
+
+        return profile, slopes, {"rank": factor.rank, "off_by": _OFF_BY_OF_FACTORS}
 
     def _profile(self, g, A, A1, H, H1):
         return profile_at_one(self._factors.rows.n_free, A, A1, H, H1, g, self._limits)
+
+
+def _gradient(slopes, by_prior):
+    by_theta, by_x = slopes()
+    return np.append(by_theta + by_prior, by_x)
 
 
 def _variances(tuned):

@@ -13,7 +13,8 @@ from ..inference.entries import solve_entries
 from ..kernels.algebra import contract
 from ..kernels.gram import make_gram
 from ..support.exceptions import IndefiniteKernelError
-from .objectives import Evaluation, SpectralObjective, make_objective
+from .evaluation import Evaluation
+from .objectives import SpectralObjective, make_objective
 from .objectives import profiled_evidence as profiled_evidence_of_pattern
 from .task import Task
 

@@ -1,9 +1,9 @@
 """Where the evidence may have its valleys, if a kernel has one parameter: a scan of all of them on few rows.
 
-A spectrum of K shows the evidence at every noise ratio. The least -2 log evidence over the noise ratios is a
-function of theta alone, and a few dozen rows are enough to see about where it has its minima: a spectrum of
-them costs less than a step of a descent on all rows. They are neighbourhoods of a few rows: rows drawn from
-everywhere are farther from each other than all rows are, and do not see short lengths.
+A tridiagonal form of K shows the evidence at every noise ratio. The least -2 log evidence over the noise
+ratios is a function of theta alone, and a few dozen rows are enough to see about where it has its minima:
+that form of them costs less than a step of a descent on all rows. They are neighbourhoods of a few rows: rows
+drawn from everywhere are farther from each other than all rows are, and do not see short lengths.
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from ..criteria.evidence import profiles_of_stack
 from ..kernels.attached import attach
-from ..linalg.stack import spectra_of_stack
+from ..linalg.stack import evidence_terms_of_stack
 
 __all__ = ["Scan", "scan"]
 
@@ -52,10 +51,10 @@ def scan(task, theta, bounds, ratios):
 
 @dataclass(frozen=True)
 class Scan:
-    """Result of `scan`: points (theta, log noise ratio), the lowest first, and how many spectra it took."""
+    """Result of `scan`: points (theta, log noise ratio), the lowest first, and how many matrices it took."""
 
     points: list
-    n_spectra: int
+    n_matrices: int
 
 
 def _neighbourhoods(task):
@@ -90,9 +89,11 @@ def _profiles(task, thetas, x):
     thetas = thetas[finite]
     if not len(thetas):
         return thetas, np.zeros((0, len(x)))
-    spectra = spectra_of_stack(stack, rows, rows.standardise(task.data.Y)[0][:, 0])
+    A, H = evidence_terms_of_stack(stack, rows, task.data.standardised[0][:, 0], np.exp(x))
     penalty = np.array([task.with_prior(np.array([theta]), 0.0, 0.0)[0] for theta in thetas])
-    return thetas, profiles_of_stack(*spectra, rows.n_free, x) + penalty[:, None]
+    with np.errstate(invalid="ignore"):
+        f = rows.n_free * np.log(A / rows.n_free) + H + penalty[:, None]
+    return thetas, np.where(np.isnan(f), np.inf, f)
 
 
 def _places(values):

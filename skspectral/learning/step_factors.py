@@ -37,7 +37,7 @@ class StepFactors:
 
     def __init__(self, task, largest_share):
         self.task, self.rows = task, task.data.rows
-        self.Z, self.scale, _ = self.rows.standardise(task.data.Y)
+        self.Z, self.scale, _ = task.data.standardised
         self.by_force = task.is_by_evidence and task.plan.forces_factors
         n, rank = len(task), task.plan.factor_rank(len(task))
         self._largest = rank if self.by_force else max(1, int(largest_share * n))

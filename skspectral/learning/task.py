@@ -1,6 +1,7 @@
 """What kernel learning is about."""
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -77,6 +78,8 @@ class Task:
     def of_varying_outputs(self):
         """Return the task without outputs that are no more than mean functions, None if all are."""
         data = self.data.of_varying_outputs()
+        if data is self.data:
+            return self
         return None if data is None else replace(self, data=data)
 
     @property
@@ -84,7 +87,7 @@ class Task:
         """Whether theta and the variances maximise the evidence alone, which factors can stand in for."""
         return self.criterion.name == "evidence" and self.variance_prior is None
 
-    @property
+    @cached_property
     def is_single(self):
         """Whether it is about the evidence of one output, for which there is a `ResolventObjective`.
 
@@ -97,7 +100,7 @@ class Task:
         """Return whether targets are smaller, or larger, than both variances together may be."""
         if self.bounds.is_free or self.bounds.is_fixed:
             return False
-        scale, variance = self.data.rows.standardise(self.data.Y)[1], self.kernel.diag(self.data.X).mean()
+        scale, variance = self.data.standardised[1], self.kernel.diag(self.data.X).mean()
         return self.bounds.hold_both(float(scale[0]), float(variance))
 
     @property
@@ -114,10 +117,15 @@ class Task:
         certified = self.plan.forces_factors and not has_white_noise(self.kernel)
         return self.learns_by_bound or (self.is_by_evidence and certified and not self.correlated)
 
+    @cached_property
+    def given_parts(self):
+        """The parts of the given kernel, None without one."""
+        return None if self.given is None else split_kernel(self.given)
+
     @property
     def given_ratio(self):
         """The noise ratio of the given kernel, None where it has not both variances."""
-        parts = None if self.given is None else split_kernel(self.given)
+        parts = self.given_parts
         if parts is None or not (parts.noise_start and parts.signal_start):
             return None
         return parts.noise_start / parts.signal_start

@@ -102,7 +102,7 @@ def is_followed(task):
     """Return whether a task has few rows, none of them weighted, one output, and a noise to start from."""
     if task.given is None or task.data.weight is not None or not task.is_single:
         return False
-    return len(task) <= MAX_ROWS and bool(split_kernel(task.given).noise_start)
+    return len(task) <= MAX_ROWS and bool(task.given_parts.noise_start)
 
 
 class _CoreView:
@@ -152,7 +152,7 @@ class _GivenObjective:
 
     def __init__(self, task):
         rows = task.data.rows
-        Z, scale, _ = rows.standardise(task.data.Y)
+        Z, scale, _ = task.data.standardised
         self.rows, self.y, self.n_calls = rows, Z[:, 0] * scale[0], 0
         self._constant = rows.n_free * (1.0 + 2.0 * np.log(scale[0]))
         self._kernel = attach(task.given, task.data.X)
@@ -173,5 +173,5 @@ class _GivenObjective:
             return np.inf, np.zeros_like(theta)
         dual = resolvent.apply(self.y)
         value = 0.5 * (self.y @ dual + resolvent.log_det)
-        G = self.rows.unweighted_sensitivity(resolvent.sensitivity(dual, 1.0))
+        G = self.rows.unweighted_sensitivity(resolvent.inverse().sensitivity(dual, 1.0))
         return value, 0.5 * values.contract(Pairs.of_triangle(G))

@@ -46,7 +46,7 @@ def _ends_of_scan(explorer, theta, is_last):
     """
     objective = explorer.objective
     found = scan(objective.task, theta, (explorer.lower[0], explorer.upper[0]), objective.sloped)
-    objective.n_calls += found.n_spectra
+    objective.n_calls += found.n_matrices
     if not found.points:
         return []
     users = [_user_start(objective, found.points[0], theta)] if is_last else []

@@ -13,6 +13,7 @@ spectrum        `Spectrum`: eigenvalues and eigenvectors on the rows
 slopes          derivatives of the geometry of new points
 moments         `FeatureSpectrum`: the same from Phi'Phi and Phi'Y, without vectors on the rows
 resolvent       `Resolvent`: (K + gI)^-1 at a single g
+stack           the evidence of several small matrices at many g
 factors         low-rank factors by pivots or given landmarks
 greedy          low-rank factors by what explains the targets
 factor_terms    the evidence and its derivatives from a factor

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.blas import dsymm, dsymv, dsyr, dtrmm
-from scipy.linalg.lapack import dlauum, dpotrf, dpotri, dtrtri
+from scipy.linalg.blas import dsyr, dtrmm
+from scipy.linalg.lapack import dlauum, dpotrf, dpotri, dpotrs, dtrtri
 
 from ..support.exceptions import IndefiniteKernelError
 from .rows import Rows, add_outer
 
-__all__ = ["Resolvent"]
+__all__ = ["InverseResolvent", "Resolvent"]
 
 # Rows of a triangle up to which LAPACK inverts it column by column without loss, and up to which it pays to
 # see to it that the rest of the inverse is products of blocks.
@@ -20,12 +20,12 @@ _COLUMN_BY_COLUMN, _BY_BLOCKS_UP_TO = 64, 1000
 class Resolvent:
     """M = (PKP + gI)^-1 outside the mean space, at a single noise ratio g, by one Cholesky factorisation.
 
-    A sixth of a spectrum's cost.
+    A fifteenth of a spectrum's cost, and a sixth with the inverse itself.
 
     Attributes
     ----------
-    triangle : ndarray of shape (n, n)
-        Lower triangle of (PKP + shift QQ' + gI)^-1, zeros above it, in BLAS's order.
+    factor : ndarray of shape (n, n)
+        L of PKP + shift QQ' + gI = LL', zeros above it, in BLAS's order.
     shift : float
         Eigenvalue that the mean space was given in the factorisation.
     log_det : float
@@ -36,7 +36,7 @@ class Resolvent:
         Weights and mean functions; all rows are present.
     """
 
-    triangle: np.ndarray
+    factor: np.ndarray
     shift: float
     log_det: float
     noise_ratio: float
@@ -52,42 +52,60 @@ class Resolvent:
             If PKP + gI is not positive definite.
         """
         rows.project(K)
-        # The mean space gets an eigenvalue like the others: g alone there would spoil the condition.
-        shift = float(np.trace(K)) / len(K)
+        # The mean space gets an eigenvalue like the largest: g alone there would spoil the condition.
+        shift = float(np.trace(K))
         if rows.n_mean:
             add_outer(K, shift * rows.Q, rows.Q)
         K.flat[:: len(K) + 1] += noise_ratio
-        factor, info = dpotrf(K.T, lower=True, clean=True, overwrite_a=True)
+        factor, info = dpotrf(K.T, lower=True, overwrite_a=True)
         if info:
             raise IndefiniteKernelError(-noise_ratio, 0.0)
         log_det = 2.0 * np.log(factor.diagonal()).sum() - rows.n_mean * np.log(shift + noise_ratio)
-        return cls(_inverse(factor), shift, log_det, noise_ratio, rows)
+        return cls(factor, shift, log_det, noise_ratio, rows)
 
-    def apply(self, z):
-        """Return M z for a z (n,) without part in the mean space."""
-        return dsymv(1.0, self.triangle, z, lower=1)
+    def apply(self, Z):
+        """Return M Z for columns Z (n, k), or one (n,), without part in the mean space."""
+        return dpotrs(self.factor, Z, lower=True)[0].reshape(Z.shape)
 
-    def apply_all(self, Z):
-        """Return M Z for columns Z (n, k) without part in the mean space."""
-        return dsymm(1.0, self.triangle, Z, lower=1)
+    def evidence(self, z):
+        """Return A and H of the evidence (see `criteria`) of a standardised target z (n,), and its dual.
 
-    def evidence_terms(self, z):
-        """Return A, A', H, H' of the evidence (see `criteria`) of a standardised target z (n,), and its dual.
-
-        A = sum e v = g z'Mz and A' = A - g^2 |Mz|^2;
-        H = -sum log v = log|A'KA + gI| - (n - q) log g and H' = -sum u = g tr M - (n - q).
+        A = sum e v = g z'Mz and H = -sum log v = log|A'KA + gI| - (n - q) log g.
         """
-        g, n = self.noise_ratio, len(z) - self.rows.n_mean
-        dual = self.apply(z)
-        A = g * (z @ dual)
+        g, n, dual = self.noise_ratio, len(z) - self.rows.n_mean, self.apply(z)
+        return g * (z @ dual), self.log_det - n * np.log(g), dual
+
+    def inverse(self):
+        """Return M itself, made in the memory of the factor: this object is of no use any more."""
+        return InverseResolvent(_inverse(self.factor), self.shift, self.noise_ratio, self.rows)
+
+
+@dataclass(frozen=True)
+class InverseResolvent:
+    """M itself, for the slopes of the evidence.
+
+    Attributes
+    ----------
+    triangle : ndarray of shape (n, n)
+        Lower triangle of (PKP + shift QQ' + gI)^-1, zeros above it, in BLAS's order.
+    shift, noise_ratio, rows
+        As in `Resolvent`.
+    """
+
+    triangle: np.ndarray
+    shift: float
+    noise_ratio: float
+    rows: Rows
+
+    def evidence_slopes(self, A, dual):
+        """Return A' = A - g^2 |Mz|^2 and H' = -sum u = g tr M - (n - q), from A and the dual Mz."""
+        g, n = self.noise_ratio, len(dual) - self.rows.n_mean
         residual = g * dual  # its square, not that of g, which may be beyond all numbers
-        A1 = A - residual @ residual
-        H = self.log_det - n * np.log(g)
         trace = self.triangle.diagonal().sum() - self.rows.n_mean / (self.shift + g)
-        return A, A1, H, g * trace - n, dual
+        return A - residual @ residual, g * trace - n
 
     def sensitivity(self, dual, scale):
-        """Return the upper triangle (n, n) of M - scale dual dual', in the memory of the resolvent."""
+        """Return the upper triangle (n, n) of M - scale dual dual', in the memory of the inverse."""
         G = dsyr(-scale, dual, lower=1, a=self.triangle, overwrite_a=True)
         for q in self.rows.Q.T:
             G = dsyr(-1.0 / (self.shift + self.noise_ratio), q, lower=1, a=G, overwrite_a=True)

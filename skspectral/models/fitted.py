@@ -97,7 +97,7 @@ class Fitted:
         """Pairs of probability and model, of which predictions are the mixture: this one alone."""
         return ((1.0, self),)
 
-    @property
+    @cached_property
     def evidence_bounds(self):
         """Lower and upper bounds (m,) on the log evidence of the exact kernel matrix."""
         return self.decomposition.bounds(self.solution)

@@ -207,7 +207,7 @@ class LaplacianProcessRegressor(MultiOutputMixin, RegressorMixin, SparseRegressi
         data, kept = self._data(X, as_columns(y), sample_weight)
         dictionary = self._dictionary(data, self._gram)
         Phi, lengths = dictionary.columns(np.arange(len(dictionary)))
-        Z, scale, _ = data.rows.standardise(data.Y)
+        Z, scale, _ = data.standardised
         choose = self._by_squares if self.noise == "normal" else self._by_deviations
         speak = Progress(type(self).__name__, self.verbose).line
         choices = [choose(Phi, z, data.rows, speak) for z in Z.T]

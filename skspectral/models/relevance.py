@@ -200,7 +200,7 @@ class RelevanceVectorRegressor(MultiOutputMixin, RegressorMixin, SparseRegressio
 
     def _expand(self, dictionary, data):
         """Return the expansion of each output, and the scales of the targets."""
-        Z, scale, _ = data.rows.standardise(data.Y)
+        Z, scale, _ = data.standardised
         noise, speak = (
             ProfiledNoise(max(data.rows.n_free, 1)),
             Progress(type(self).__name__, self.verbose).line,

@@ -147,8 +147,10 @@ def map_in_threads(function, items):
     """Return the results of a function for all items, which as many threads work on as BLAS would have.
 
     Each of them has BLAS for itself, on one thread: better than threads inside of BLAS where the work is cut
-    into items anyway.
+    into items anyway. A single item has all of BLAS.
     """
+    if len(items) == 1:
+        return [function(items[0])]
     n_threads = min(available_threads(), len(items))
     with at_most(1):
         if n_threads <= 1:
