@@ -12,8 +12,9 @@ from .members import Members
 
 __all__ = ["Active", "FunctionValues", "descent_direction"]
 
-# Share of phi'phi below which a function is taken for a combination of the active ones.
-_DEPENDENT = 1e-10
+# Share of phi'phi below which a function is taken for a combination of the active ones: of a model from the
+# columns, and of one that carries on, whose S has lost half of its digits where noise is small.
+_DEPENDENT, _DEPENDENT_CARRIED = 1e-10, 1e-8
 # Dimensions that all columns may have, at first; random combinations of columns to check it; what is left of
 # these then, and what more dimensions may remove.
 _FEW, _CHECKS, _NEGLIGIBLE, _HOPEFUL = 64, 4, 1e-14, 1e-7
@@ -244,10 +245,10 @@ class Active:
         T = self.covariance_root().T @ values.products_with(self.members)
         return values.squares - _squares(T), values.products_with_target - self._alone.w @ T, T
 
-    @staticmethod
-    def independent(S, instead=0.0):
-        """Return S, and something else where the active functions span a function."""
-        return np.where(S < _DEPENDENT, instead, S)
+    def independent(self, S, instead=0.0):
+        """Return S, and something else where the active functions span a function, as far as they tell."""
+        least = _DEPENDENT if self.is_fresh else _DEPENDENT_CARRIED
+        return np.where(least > S, instead, S)
 
     @property
     def S(self):
