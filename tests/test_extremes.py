@@ -214,3 +214,22 @@ def test_spreads_of_huge_targets_averaged_over_the_variances_are_numbers():
     assert_finite(mean, std)
     assert std.max() > 1e153  # a variance at the end of all numbers
     assert_finite(*gp.predict_interval(3e7 * X))
+
+
+def test_weighted_kernels_beyond_all_numbers_are_refused():
+    X = 1e149 * np.random.default_rng(0).normal(size=(20, 3))
+    for weight in (np.full(20, 1e12), np.full(20, 1e9)):  # each of them, or their sum
+        ridge = SpectralKernelRidge(kernel=DotProduct(1.0), rank=4)
+        with pytest.raises(ValueError, match="has NaN or infinite entries"):
+            ridge.fit(X, np.arange(20.0), sample_weight=weight)
+
+
+@pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
+def test_noise_that_bounds_allow_to_the_end_of_all_numbers_is_averaged():
+    """A signal variance of at least 1e-5 at noise ratios of 1e300."""
+    rng = np.random.default_rng(1)
+    X, y = 1e149 * rng.normal(size=(5, 4)), 20.0 * rng.normal(size=5)
+    kernel = ConstantKernel(0.1) * (RBF(7.0) + DotProduct(1.0))
+    gp = SpectralGPRegressor(kernel, optimizer=None, inference="integrate", method="low_rank").fit(X, y)
+    assert_finite(*gp.predict(X, return_std=True))
+    assert_finite(gp.noise_variance_, gp.variance_posterior_[0].noise_variance)

@@ -494,6 +494,11 @@ def test_variables_are_held_at_bounds_that_they_would_leave():
     assert walk_in_box(at_rest(gradient=[1.0, 0.0]), [5, 5], [0, 0], [9, 9]).promise() == np.inf
 
 
+def test_slopes_of_rounding_lead_nowhere():
+    for slope, promise in ((1e-8, -np.inf), (-1e-8, -np.inf), (1.1e-8, np.inf), (-1.1e-8, np.inf)):
+        assert walk_in_box(at_rest(gradient=[0.0, slope]), [5, 5], [0, 0], [9, 9]).promise() == promise
+
+
 def test_starts_are_brought_into_the_box():
     walk = walk_in_box(at_rest(), [-5, 20], [0, 0], [9, 9])
     np.testing.assert_array_equal(walk.x, [0.0, 9.0])

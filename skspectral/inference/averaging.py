@@ -27,7 +27,7 @@ from ..support.intervals import check_coverage
 from .solution import Solution
 from .student_mixture import StudentMixture, inflate
 from .tuned import ratio_range, search_range
-from .variances import finite_ratio
+from .variances import LARGEST_VARIANCE, finite_ratio
 
 __all__ = [
     "AveragedSolution",
@@ -400,7 +400,8 @@ def _posterior(rotated, box, x, log_weight):
     p = 0.5 * (high + low) + 0.5 * (high - low) * _SCALE_NODES[:, None]
     with np.errstate(divide="ignore", over="ignore"):  # beyond all numbers, and so beyond the bounds
         b = 0.5 * terms.A[:, 0] / gammaincinv(0.5 * terms.n, p)
-    noise = np.clip(b, *(limit[:, 0] for limit in box.noise_limits(x[:, None])[:2])).ravel() * unit
+        b = np.clip(b, *(limit[:, 0] for limit in box.noise_limits(x[:, None])[:2])).ravel()
+        noise = np.minimum(b * unit, LARGEST_VARIANCE)
     g = np.tile(np.exp(x), len(_SCALE_NODES))
     weight = np.outer(0.5 * _SCALE_WEIGHTS, weight).ravel()
     return VariancePosterior(g, weight, noise, finite_ratio(noise, g), np.inf)

@@ -11,7 +11,14 @@ import numpy as np
 from ..criteria import CRITERIA, profile, value_at
 from ..linalg.rotated import Rotated
 from .tuning import TuningResult, look_at_each, minimize_each
-from .variances import LARGEST_VARIANCE, VarianceBounds, VariancePrior, finite_ratio, resolvable_ratios
+from .variances import (
+    LARGEST,
+    LARGEST_VARIANCE,
+    VarianceBounds,
+    VariancePrior,
+    finite_ratio,
+    resolvable_ratios,
+)
 
 __all__ = [
     "Tuned",
@@ -217,7 +224,7 @@ def at_noise_ratio(rotated, criterion, noise_ratio):
 def standardised(noise_var, rotated):
     """Return noise variances of the units of y (m,) for targets of mean square 1."""
     with np.errstate(over="ignore"):  # in two steps: the square of a scale may be 0
-        return np.minimum(noise_var / rotated.scale / rotated.scale, np.finfo(np.float64).max)
+        return np.minimum(noise_var / rotated.scale / rotated.scale, LARGEST)
 
 
 def criterion_curve(rotated, criterion, noise_ratios):

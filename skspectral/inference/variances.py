@@ -8,11 +8,18 @@ from ..criteria import Box
 from ..criteria.form import Profile
 from .tuning import zoom
 
-__all__ = ["LARGEST_VARIANCE", "VarianceBounds", "VariancePrior", "finite_ratio", "resolvable_ratios"]
+__all__ = [
+    "LARGEST",
+    "LARGEST_VARIANCE",
+    "VarianceBounds",
+    "VariancePrior",
+    "finite_ratio",
+    "resolvable_ratios",
+]
 
-_LARGEST = float(np.finfo(np.float64).max)
+LARGEST = float(np.finfo(np.float64).max)
 # A predictive variance that leaves room to add noise and a Student-t's tails to it.
-LARGEST_VARIANCE = 0.1 * _LARGEST
+LARGEST_VARIANCE = 0.1 * LARGEST
 # Above this ratio to the largest eigenvalue the fit differs from pure noise by less than a millionth.
 _LARGEST_RATIO = 1e6
 
@@ -27,7 +34,7 @@ _ZOOMS = 16
 def finite_ratio(noise_var, noise_ratio):
     """Return the signal variance noise_var / noise_ratio, at most the largest number there is."""
     with np.errstate(over="ignore"):
-        return np.minimum(noise_var / noise_ratio, _LARGEST)
+        return np.minimum(noise_var / noise_ratio, LARGEST)
 
 
 def resolvable_ratios(largest, resolution):
@@ -95,7 +102,7 @@ class VarianceBounds:
         """Return the bounds in standardised units, one entry per output."""
         with np.errstate(over="ignore"):
             noise, signal = ([end / scale / scale for end in ends] for ends in (self.noise, self.signal))
-        return Box(np.minimum(noise[0], _LARGEST), noise[1], np.minimum(signal[0], _LARGEST), signal[1])
+        return Box(np.minimum(noise[0], LARGEST), noise[1], np.minimum(signal[0], LARGEST), signal[1])
 
     def noise_limits(self, x):
         """Return the smallest and largest noise variance allowed at log noise ratios, in the units of y."""

@@ -24,6 +24,8 @@ _MAX_HALVINGS = 12
 _HIDDEN, _FEW_HALVINGS = 1e-7, 2
 # Step so short that a smooth function is nearly its tangent, and how often a function may fail to show it.
 _SHORT, _FEW_DOUBTS = 1e-3, 2
+# Slope, for each log unit, that is rounding, and leads nowhere.
+_NO_SLOPE = 1e-8
 # Smallest curvature relative to the largest, and to the slope.
 _FLATTEST = 1e-12
 # Smallest squared pivot of a Cholesky factor, relative to the largest, that leaves no doubt of that.
@@ -179,7 +181,7 @@ class _Walk:
         """Return the decrease that the model promises; infinite where no step has shown the curvature."""
         gradient = self.here.gradient
         free = ~((self.x <= self.lower) & (gradient > 0) | (self.x >= self.upper) & (gradient < 0))
-        if not gradient[free].any():
+        if not (np.abs(gradient[free]) > _NO_SLOPE).any():
             return -np.inf
         longest = _MAX_STEP if self.n_steps or self.fresh else _MAX_FIRST_STEP
         self._direction = _newton_direction(self.B, gradient, free, longest)

@@ -154,7 +154,9 @@ def pivoted_cholesky(
     n = len(diagonal)
     rank = _checked_rank(rank, n)
     weight = np.ones(n) if weight is None else weight
-    residual = diagonal * weight
+    with np.errstate(over="ignore"):
+        residual = diagonal * weight
+        check_kernel_values(residual.sum())
     largest = np.abs(residual).max(initial=0.0)
     eps = gram.precision(X)
     residual = _nonnegative(residual, largest, eps)
