@@ -67,6 +67,61 @@ def test_points_of_a_normal_density_give_its_mean_and_covariance(monkeypatch):
     assert close(np.cov(points.T, aweights=weight, ddof=0), covariance)
 
 
+class _Lengths:
+    """A task of three lengths within (1e-5, 1e5)."""
+
+    kernel = RBF([1.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("wide", "short", "shorter", "expected"),
+    [
+        (4.0, 5.0, None, 0.5),  # both steps agree: the wide one
+        (4.0, 100.0, 90.0, 0.1),  # the wide step passed by, the short one did not
+        (4.0, 100.0, 26.0, 0.1),
+        (4.0, 100.0, 390.0, 0.1),
+        (4.0, 100.0, 410.0, 0.0),  # nor does the short one see the maximum
+        (4.0, 100.0, 24.0, 0.0),
+        (4.0, 100.0, -90.0, 0.0),
+        (0.5, 3.0, 3.0, 1.0 / np.sqrt(3.0)),
+        (0.1, 0.9, None, 1.0),  # flat
+        (-2.0, 0.5, None, 0.0),  # no maximum over either step
+        (-2.0, 1.5, 1.5, 1.0 / np.sqrt(1.5)),
+        (-0.5, 0.5, None, 1.0),
+    ],
+)
+def test_axes_are_those_of_the_step_that_sees_a_maximum(wide, short, shorter, expected, monkeypatch):
+    """Of the second parameter; those beside it have curvatures of 4 and 16, and all are coupled."""
+    by_step = {0.05: wide, 5e-4: short, 1.25e-4: shorter}
+
+    def curvature(task, theta, k, step):
+        row = np.full(3, 1e-9)
+        row[k] = (4.0, by_step[step], 16.0)[k]
+        return row
+
+    monkeypatch.setattr(design, "_curvature", curvature)
+    axes = design._axes(_Lengths(), np.zeros(3))
+    assert np.sqrt((axes**2).sum(axis=1)) == pytest.approx([0.5, expected, 0.25], rel=1e-6, abs=1e-12)
+    assert (axes[1] == 0).all() == (expected == 0)
+
+
+def test_what_is_known_has_no_part_in_the_weights_of_a_design(monkeypatch):
+    axes = np.diag([0.2, 0.0])
+    monkeypatch.setattr(design, "_axes", lambda task, theta: axes)
+
+    class Task:
+        kernel = RBF([1.0, 1.0])
+
+    points, weight = design.explore(Task(), np.zeros(2), lambda theta: -0.5 * (theta[0] / 0.2) ** 2)
+    assert (points[:, 1] == 0).all()
+    _, share = design.composite_design(2)
+    assert weight == pytest.approx(share)
+    axes = np.zeros((2, 2))  # nothing to average
+    points, weight = design.explore(Task(), np.ones(2), None)
+    assert points.tolist() == [[1.0, 1.0]]
+    assert weight.tolist() == [1.0]
+
+
 def test_a_period_that_is_known_well_is_averaged_over_what_is_likely():
     rng = np.random.default_rng(0)
     X = rng.uniform(0.0, 60.0, (40, 1))

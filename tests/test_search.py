@@ -402,6 +402,17 @@ def test_whatever_changes_the_matrix_is_decomposed_again(decompositions):
     assert len(decompositions) == 4
 
 
+@pytest.mark.parametrize(
+    ("criterion", "has_range"), [("posterior", True), ("loo_lpd", False), ("gcv", False)]
+)
+def test_densities_outside_of_the_mean_are_compared_with_a_flat_prior(criterion, has_range):
+    x = np.linspace(0.0, 1.0, 20)[:, None]
+    target = np.sin(6.0 * x[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=20)
+    ridge = SpectralKernelRidge(gamma=10.0, alpha=0.1, criterion=criterion).fit(x, target)
+    plain, score = (criterion_score(ridge, x, target, constants_vary=vary) for vary in (False, True))
+    assert plain - score == pytest.approx(np.log(np.ptp(target)) if has_range else 0.0, rel=1e-9, abs=1e-9)
+
+
 def test_whether_an_intercept_is_better_does_not_depend_on_the_units_of_y():
     x = np.linspace(0.0, 1.0, 40)[:, None]
     target = np.sin(6.0 * x[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)

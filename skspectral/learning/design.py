@@ -66,6 +66,8 @@ def explore(task, theta, log_density):
         for every point.
     """
     axes = _axes(task, theta)
+    if not axes.any():
+        return theta[None], np.ones(1)
     search = _grid if len(theta) == 1 else _composite
     points, log_weight = search(theta, axes, _Bounded(log_density, task.kernel.bounds))
     weight = np.exp(log_weight - log_weight.max())
@@ -89,18 +91,25 @@ def _axes(task, theta):
     """Return the columns H^-1/2 (p, p), H the curvature of -log density by differences of its gradient.
 
     The period of many waves is known to less than a step, and says nothing beyond that: short steps find it.
-    Where a maximum seems to be none over either step, it is narrower than both: there is nothing to average.
+    Where a maximum seems to be none over either step, or another one over a quarter of the short step, it is
+    narrower than these: there is nothing to average, and its axis is 0.
     """
     H, flat = np.array([_curvature(task, theta, k, _STEP) for k in range(len(theta))]), _WIDEST**-2
+    known = np.zeros(len(theta), dtype=bool)
     for k, (low, high) in enumerate(task.kernel.bounds):
         close_by = _curvature(task, theta, k, _SHORT_STEP)
         least, most = sorted([H[k, k], close_by[k]])
         if close_by[k] > max(_PASSED_BY * H[k, k], flat):
             H[k] = H[:, k] = close_by
-        elif low < theta[k] < high and least < -flat and most <= flat:
-            H[k] = H[:, k] = 0.0
-            H[k, k] = _NARROWEST**-2
-    return inverse_root(H, flat, _NARROWEST**-2)
+            closer = _curvature(task, theta, k, _SHORT_STEP / 4.0)[k]
+            known[k] = not close_by[k] / _PASSED_BY < closer < _PASSED_BY * close_by[k]
+        else:
+            known[k] = low < theta[k] < high and least < -flat and most <= flat
+    H[known], H[:, known] = 0.0, 0.0
+    H[known, known] = _NARROWEST**-2  # an axis of its own
+    axes = inverse_root(H, flat, _NARROWEST**-2)
+    axes[known] = 0.0
+    return axes
 
 
 def _curvature(task, theta, k, step):
@@ -134,7 +143,7 @@ def _composite(theta, axes, log_density):
     z, share = composite_design(len(theta))
     points = theta + z @ axes.T
     values = np.array([log_density(point) for point in points])
-    return points, np.log(share) + values + 0.5 * (z**2).sum(axis=1)
+    return points, np.log(share) + values + 0.5 * z**2 @ axes.any(axis=0)
 
 
 def composite_design(p):

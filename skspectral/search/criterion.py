@@ -49,16 +49,17 @@ class _CriterionValue(float):
 def criterion_score(estimator, X, y=None, sample_weight=None, constants_vary=False):
     """Return the criterion of a fitted estimator, summed over outputs; rows and weights are those of fit.
 
-    Where candidates differ in the functions of their mean, the evidence is made comparable: the flat prior
-    of each coefficient, which has no scale of its own, is that over the range of the targets. Otherwise the
-    choice would depend on the units of y.
+    Where candidates differ in the functions of their mean, densities of what is outside of the mean are made
+    comparable: the flat prior of each coefficient, which has no scale of its own, is that over the range of
+    the targets. Otherwise the choice would depend on the units of y.
     """
     last = last_step(estimator)
     if hasattr(last, "_ranks_by"):
         return _evidence_value(last)
     largest = np.finfo(np.float64).max  # of perfect fits, too, means and ranks are taken
     value = _criterion_of(last)
-    if constants_vary and last.criterion == "evidence":
+    criterion = CRITERIA[last.criterion]
+    if constants_vary and criterion.is_density and not criterion.needs_rows:
         value -= _log_ranges(y, sample_weight) * _n_mean_functions(last)
     value = _CriterionValue(np.clip(value, -largest, largest))
     noise, signal = np.asarray(last.noise_variance_), np.asarray(last.signal_variance_)
