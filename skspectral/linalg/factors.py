@@ -150,13 +150,10 @@ def pivoted_cholesky(
     if not tau >= 0:
         raise ValueError(f"tau is the trace of what is left out and must not be negative, got {tau!r}.")
     diagonal = np.array(gram.diagonal(X), dtype=np.float64)
-    check_kernel_values(diagonal)
     n = len(diagonal)
     rank = _checked_rank(rank, n)
     weight = np.ones(n) if weight is None else weight
-    with np.errstate(over="ignore"):
-        residual = diagonal * weight
-        check_kernel_values(residual.sum())
+    residual = _weighted(diagonal, weight)
     largest = np.abs(residual).max(initial=0.0)
     eps = gram.precision(X)
     residual = _nonnegative(residual, largest, eps)
@@ -189,6 +186,15 @@ def pivoted_cholesky(
             break
     # The rows of the pivots are the Cholesky factor of K among them; above its diagonal is rounding.
     return Factor(Phi, gram.rows(X, pivots), pivots, np.tril(Phi[pivots]), float(residual.sum()))
+
+
+def _weighted(diagonal, weight):
+    """Return k(x, x) times weights, refused where their sum is no number."""
+    check_kernel_values(diagonal)
+    with np.errstate(over="ignore"):
+        residual = diagonal * weight
+        check_kernel_values(residual.sum())
+    return residual
 
 
 def _next_columns(gram, X, Phi, chosen, L_block):
