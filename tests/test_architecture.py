@@ -22,6 +22,7 @@ FLOORS = {
         "atomic",
         "intervals",
         "memory",
+        "pickling",
         "pipelines",
         "progress",
         "shapes",

@@ -179,3 +179,12 @@ def test_pydoc_runs_as_a_command():
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     for heading in ("Parameters", "Attributes", "Notes", "Examples", "fit(self, X:", "sample_weight:"):
         assert heading in result.stdout
+
+
+def test_what_was_cached_on_the_way_is_not_written(data):
+    gp = SpectralGPRegressor(RBF(5.0), fit_intercept=False).fit(*data)
+    rows = gp._fitted.data
+    assert {"standardised", "rows"} <= vars(rows).keys()
+    read = pickle.loads(pickle.dumps(rows))
+    assert vars(read).keys() == {"X", "Y", "weight", "basis"}
+    assert np.array_equal(read.standardised[0], rows.standardised[0])

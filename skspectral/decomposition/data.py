@@ -1,18 +1,19 @@
 """What a model is fitted to."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from ..kernels.gram import scattered
 from ..linalg.rows import Rows, span
+from ..support.pickling import WithoutCache
 
 __all__ = ["Data"]
 
 
 @dataclass(frozen=True)
-class Data:
+class Data(WithoutCache):
     """Rows: inputs, targets, weights and mean functions.
 
     Attributes
@@ -80,10 +81,6 @@ class Data:
     def standardised(self):
         """Targets outside the mean space with unit mean square, their scale, and Q'y; see `Rows`."""
         return self.rows.standardise(self.Y)
-
-    def __getstate__(self):
-        """Return the fields only: what was cached on the way is made again."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @property
     def present(self):

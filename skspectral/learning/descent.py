@@ -98,7 +98,7 @@ def minimize_in_box(
     Parameters
     ----------
     objective : callable
-        Returns an `Evaluation`; its value may be infinite where it is not defined. Its
+        Returns an `Evaluation`, whose value may be infinite where it is not defined. The objective's
         method `with_curvature`, if it has one, adds the `curvature`, or None, and is called for the start.
         A function whose second derivatives jump from one `face` to the next has a method `on_face`, which
         returns a smooth function that equals it on a face.

@@ -4,13 +4,14 @@ A `Spectrum` is geometry, valid from birth and frozen. `Spectrum.rotate` turns t
 is all that a criterion ever sees.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
 import numpy as np
 
 from ..support.exceptions import IndefiniteKernelError, IndefiniteKernelWarning, warn_user
+from ..support.pickling import WithoutCache
 from ..support.types import FloatArray
 from .indefinite import Repair
 from .projection import project_features
@@ -75,7 +76,7 @@ class RotatedRows(Rotated):
 
 
 @dataclass(frozen=True)
-class Spectrum:
+class Spectrum(WithoutCache):
     """Eigendecomposition of A'KA = V diag(s) V' with U = A V, A a basis of the complement of the mean.
 
     K stands for W^1/2 K W^1/2, and absent rows are rows of zeros in U. Make one with `from_gram` or
@@ -256,10 +257,6 @@ class Spectrum:
     def freedom(self) -> FloatArray:
         """Diagonal of the projector outside the mean space: 0 where a row is absent or alone, (n, 1)."""
         return self.U_squared.sum(axis=1, keepdims=True) + self.null_leverage
-
-    def __getstate__(self):
-        """Return the fields only: what was cached on the way is made again."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def resolution_sensitivity(self) -> FloatArray:
         """Return d log(resolution)/dK = (uu' + QMQ'/|M|)/(s_max + |M|), M = Q'KQ, u the last of U, (n, n)."""
