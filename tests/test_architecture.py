@@ -30,6 +30,7 @@ FLOORS = {
         "validation",
     ],
     "kernels": [
+        "parameters",
         "stationary",
         "algebra",
         "pairs",

@@ -14,10 +14,12 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
+from skspectral.kernels import Columns, Normalized
 from skspectral.kernels.algebra import contract, evaluate
 from skspectral.kernels.attached import _exp, attach
 from skspectral.kernels.derivative_products import derivative_products
 from skspectral.kernels.pairs import Pairs
+from skspectral.kernels.parameters import with_theta
 
 ARD = [0.7, 1.3, 2.9]
 KERNELS = [
@@ -201,3 +203,38 @@ def test_distances_whose_squares_are_beyond_all_numbers_are_far(kernel):
     expected = np.eye(3)
     expected[0, 1] = expected[1, 0] = 1.0
     assert np.allclose(K, expected, atol=1e-100)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ConstantKernel(2.0) * RBF([1.0, 3.0]) + WhiteKernel(0.1),
+        Matern(2.0, "fixed", nu=1.5) + ConstantKernel(3.0) * RationalQuadratic(1.0, 2.0),
+        RBF(2.0) ** 2.0,
+        Columns(RBF(2.0), [0]) + DotProduct(1.0),
+        Normalized(DotProduct(0.5)),
+    ],
+    ids=str,
+)
+def test_a_kernel_with_other_parameters_is_a_clone_with_them(kernel):
+    theta = kernel.theta + np.linspace(0.3, 1.0, kernel.n_dims)
+    before = str(kernel)
+    moved = with_theta(kernel, theta)
+    assert moved == kernel.clone_with_theta(theta)
+    assert moved.theta == pytest.approx(theta)
+    assert str(kernel) == before  # nothing of it is shared that was set
+    assert with_theta(moved, kernel.theta).theta == pytest.approx(kernel.theta)
+
+
+def test_kernels_that_treat_theta_in_their_own_way_are_asked():
+    class Doubled(RBF):
+        @property
+        def theta(self):
+            return np.array([np.log(2.0 * self.length_scale)])
+
+        @theta.setter
+        def theta(self, theta):
+            self.length_scale = 0.5 * float(np.exp(theta[0]))
+
+    assert with_theta(Doubled(1.0), np.log([6.0])).length_scale == pytest.approx(3.0)
+    assert with_theta(Doubled(1.0) + RBF(1.0), np.log([6.0, 5.0])).k1.length_scale == pytest.approx(3.0)

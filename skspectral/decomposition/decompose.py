@@ -87,7 +87,9 @@ class Decomposition:
         known = self.certified
         if known is not None and _same_variances(known.solution, solution):
             return known.lower, known.upper
-        return tuple(solution.joined(bound) for bound in evidence_bounds(solution.in_basis, self.tau))
+        alone = solution.in_basis
+        bounds = evidence_bounds(alone, self.tau) if self.tau else 2 * (alone.log_evidence,)
+        return tuple(solution.joined(bound) for bound in bounds)
 
     @property
     def rank(self):

@@ -5,6 +5,7 @@ serves sums over rows as well as the rows themselves.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -107,7 +108,7 @@ class Tuned:
             alone[..., self.is_undetermined] = np.inf
         return variance
 
-    @property
+    @cached_property
     def log_evidence(self):
         """Log (restricted) evidence of the reported variances, (m,)."""
         return _value_at_variances(self.rotated, CRITERIA["evidence"], self.noise_ratio, self.noise_var)

@@ -93,10 +93,11 @@ class _Leaf:
     """A kernel that is not made of others."""
 
     def __init__(self, kernel, inputs):
-        self.kernel, self.inputs, self.n_dims = kernel, inputs, kernel.n_dims
-        params = kernel.get_params()  # those of kernels inside, too
-        self.fixed = {h.name: params[h.name] for h in kernel.hyperparameters if h.fixed}
-        self.free = [(h.name, h.n_elements) for h in kernel.hyperparameters if not h.fixed]
+        params, parameters = kernel.get_params(), kernel.hyperparameters  # those of kernels inside, too
+        self.kernel, self.inputs = kernel, inputs
+        self.fixed = {h.name: params[h.name] for h in parameters if h.fixed}
+        self.free = [(h.name, h.n_elements) for h in parameters if not h.fixed]
+        self.n_dims = sum(size for _, size in self.free)
 
     def values(self, theta):
         """Return all parameters by name, free ones taken from theta."""
@@ -291,6 +292,10 @@ class _Periodic(_Leaf):
 
 class _Any(_Leaf):
     """Any other kernel, by its own methods or scikit-learn's."""
+
+    def __init__(self, kernel, inputs):
+        super().__init__(kernel, inputs)
+        self.n_dims = kernel.n_dims  # its theta may be anything
 
     def at(self, theta):
         """Return the values at theta."""

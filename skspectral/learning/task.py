@@ -14,6 +14,7 @@ from ..inference.correlated import tune_correlated
 from ..inference.tuned import look_for_ratio, tune
 from ..inference.variances import VarianceBounds, VariancePrior
 from ..kernels.gram import make_gram
+from ..kernels.parameters import with_theta
 from ..kernels.parts import has_white_noise, split_kernel
 
 __all__ = ["Task"]
@@ -132,7 +133,7 @@ class Task:
 
     def kernel_at(self, theta):
         """Return the kernel with other parameters."""
-        return self.kernel.clone_with_theta(theta)
+        return with_theta(self.kernel, theta)
 
     def problem(self, theta=None):
         """Return what is decomposed and solved at theta, or at the kernel's own parameters."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import KernelOperator
 
 from ..kernels.attached import attach
 from ..kernels.pairs import Pairs
+from ..kernels.parameters import free_parameters, set_theta
 from ..kernels.parts import split_kernel
 from ..linalg.quadratic import inverse_root
 from ..linalg.resolvent import Resolvent
@@ -110,13 +110,10 @@ class _CoreView:
 
     def __init__(self, task):
         self._kernel, self._box = clone(task.given), task.kernel.bounds.T
-        self._parameters = list(_free_parameters(self._kernel))
+        self._parameters = list(free_parameters(self._kernel))
 
     def _unbounded(self, theta):
-        start, values = 0, np.exp(theta)
-        for leaf, name, size in self._parameters:  # as theta of the kernel does, in a tenth of the time
-            leaf.set_params(**{name: values[start] if size == 1 else values[start : start + size]})
-            start += size
+        set_theta(self._parameters, theta)
         parts = split_kernel(self._kernel)
         return np.append(parts.core.theta, np.log(parts.noise_start / (parts.signal_start or 1.0)))
 
@@ -134,17 +131,6 @@ class _CoreView:
         slopes = np.stack([self._unbounded(theta + step) - here for step in steps], axis=1)
         root = inverse_root(slopes @ inverse @ slopes.T, *_INVERSE_CURVATURES)
         return 2.0 * root @ root.T
-
-
-def _free_parameters(kernel):
-    """Yield the kernels that a kernel is made of with names and sizes of their parameters, as in theta."""
-    if isinstance(kernel, KernelOperator):
-        yield from _free_parameters(kernel.k1)
-        yield from _free_parameters(kernel.k2)
-        return
-    for parameter in kernel.hyperparameters:
-        if not parameter.fixed:
-            yield kernel, parameter.name, parameter.n_elements
 
 
 class _GivenObjective:
