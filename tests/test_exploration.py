@@ -18,11 +18,11 @@ from skspectral.criteria import CRITERIA
 from skspectral.decomposition.data import Data
 from skspectral.inference.variances import VarianceBounds
 from skspectral.kernels.parts import split_kernel
-from skspectral.learning import user_path
+from skspectral.learning import objectives, user_path
 from skspectral.learning.descent import minimize_in_box
 from skspectral.learning.evaluation import Evaluation
 from skspectral.learning.exploration import Explorer
-from skspectral.learning.objectives import ResolventObjective
+from skspectral.learning.objectives import ROUGHLY, ResolventObjective
 from skspectral.learning.task import Task
 
 
@@ -312,3 +312,77 @@ def test_a_kernel_beyond_all_numbers_has_no_evidence_on_the_users_path(rng):
     assert value == np.inf
     assert not slope.any()
     assert np.isfinite(objective(kernel.theta)[0])
+
+
+class WithRough(Counted):
+    """A parabola around 3 whose rough twin is off by 0.4, and rough only above `rough_from`."""
+
+    def __init__(self, rough_from=-np.inf):
+        super().__init__(lambda x: 5.0 * float((x - 3.0) @ (x - 3.0)), lambda x: 10.0 * (x - 3.0))
+        self.rough_from, self.rough_calls = rough_from, []
+
+    def roughly(self):
+        """Return the rough twin."""
+        twin = Counted(self.function, self.slope)
+
+        def rough(x):
+            twin.n_calls += 1
+            rough.n_calls = twin.n_calls
+            self.rough_calls.append(float(x[0]))
+            exact = x[0] <= self.rough_from
+            shift, off_by = (0.0, 1e-3) if exact else (0.4, ROUGHLY)
+            return Evaluation(self.function(x) + shift, self.slope(x), off_by=off_by)
+
+        rough.n_calls = 0
+        return rough
+
+
+BOX = np.array([-10.0]), np.array([10.0])
+
+
+def test_a_descent_with_a_curvature_is_rough_from_afar_and_exact_in_the_end():
+    objective = WithRough()
+    (end,) = Explorer(objective, *BOX).compare([(np.array([-6.0]), np.array([[9.0]]))], 1e-6)
+    assert end.x == pytest.approx([3.0], abs=1e-3)
+    assert end.value == pytest.approx(0.0, abs=1e-5)  # not off by what is rough
+    n_rough = len(objective.rough_calls)
+    assert n_rough > objective.n_calls - n_rough > 0
+    assert abs(objective.rough_calls[-1] - 3.0) < 1.0  # left where little more was promised
+
+
+def test_the_end_of_a_rough_descent_is_not_evaluated_again_where_it_is_exact():
+    objective = WithRough(rough_from=10.0)
+    Explorer(objective, *BOX).compare([(np.array([2.9]), np.array([[10.0]]))], 1.0)
+    assert objective.rough_calls == [2.9]
+    assert objective.n_calls == 1
+
+
+def test_a_descent_without_a_curvature_is_exact_from_its_start():
+    objective = WithRough()
+    Explorer(objective, *BOX).compare([(np.array([-6.0]), None)], 1e-6)
+    assert objective.rough_calls == []
+
+
+def test_a_look_that_gives_up_is_rough_and_one_that_goes_on_is_exact():
+    objective = WithRough()
+    behind = Explorer(objective, *BOX).look(np.array([-9.0]), -1e6)
+    assert objective.n_calls == len(objective.rough_calls) > 0
+    assert behind.evaluation.gradient is None
+    ahead = Explorer(objective, *BOX).look(np.array([0.0]), 0.5)
+    assert objective.n_calls > len(objective.rough_calls)
+    assert ahead.value == pytest.approx(0.0, abs=0.01)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_what_is_learned_does_not_depend_on_rough_steps(monkeypatch, intercept):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-2.0, 2.0, (640, 3))
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2 + 0.3 * rng.normal(size=640)
+    kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(1.0)
+    rough = SpectralGPRegressor(kernel, fit_intercept=intercept).fit(X, y)
+    monkeypatch.setattr(objectives, "_MANY", np.inf)
+    exact = SpectralGPRegressor(kernel, fit_intercept=intercept).fit(X, y)
+    assert rough.log_marginal_likelihood_value_ == pytest.approx(
+        exact.log_marginal_likelihood_value_, abs=1e-5
+    )
+    assert rough.kernel_.theta == pytest.approx(exact.kernel_.theta, abs=1e-4)

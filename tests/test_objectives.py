@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from problems import close, smooth
-from sklearn.gaussian_process.kernels import RBF, DotProduct
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
 from skspectral.criteria import CRITERIA
 from skspectral.decomposition.data import Data
@@ -17,6 +17,7 @@ from skspectral.learning.objectives import ResolventObjective, SpectralObjective
 from skspectral.learning.step_factors import StepFactors
 from skspectral.learning.task import Task
 from skspectral.linalg.factors import pivoted_cholesky
+from skspectral.linalg.resolvent import OFF_BY_OF_SINGLE
 from skspectral.support.exceptions import IndefiniteKernelError
 
 KERNEL = RBF([0.8, 1.5])
@@ -271,3 +272,52 @@ def test_a_factor_of_all_rows_stands_for_the_matrix(factors):
     assert np.ravel(by_factor.variances) == pytest.approx(np.ravel(by_matrix.variances), rel=1e-6)
     noise, signal = by_matrix.variances
     assert noise / signal == pytest.approx(0.3)
+
+
+def many_rows(kernel=None, n=objectives._MANY, intercept=True, weight=None):
+    """Return a task of so many rows that single precision pays."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-2.0, 2.0, (n, 2))
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=n)
+    data = Data.with_intercept(X, y[:, None], weight, intercept)
+    return Task(data, RBF(1.0) if kernel is None else kernel, CRITERIA["evidence"])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("kernel", [RBF(1.0), Matern(1.0, nu=1.5)], ids=str)
+def test_a_rough_objective_is_nearly_the_objective(kernel, intercept, weighted):
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, objectives._MANY) if weighted else None
+    objective = ResolventObjective(many_rows(kernel, intercept=intercept, weight=weight))
+    rough = objective.roughly()
+    for variables in ([0.5, -3.0], [-0.5, 0.0], [1.5, -6.0]):
+        exact, here = objective(np.array(variables)), rough(np.array(variables))
+        assert here.off_by == objectives.ROUGHLY > exact.off_by
+        assert 0 < abs(here.value - exact.value) < 0.1 * objectives.ROUGHLY
+        assert here.gradient == pytest.approx(exact.gradient, rel=1e-3, abs=0.1)
+        assert here.gradient.dtype == np.float64
+    assert rough.n_calls == objective.n_calls == 3
+
+
+def test_a_rough_objective_is_exact_where_single_precision_is_too_rough():
+    objective = ResolventObjective(many_rows())
+    rough = objective.roughly()
+    limit = OFF_BY_OF_SINGLE * objectives._MANY / objectives.ROUGHLY  # of noise ratios, for unit variances
+    for factor, is_rough in ((1.01, True), (0.99, False)):
+        variables = np.array([0.5, np.log(factor * limit)])
+        here, exact = rough(variables), objective(variables)
+        assert (here.value != exact.value) == is_rough
+        assert (here.off_by == objectives.ROUGHLY) == is_rough
+
+
+def test_single_precision_is_for_many_rows_and_one_parameter():
+    assert ResolventObjective(many_rows(n=objectives._MANY - 1)).roughly() is None
+    assert ResolventObjective(many_rows(RBF([1.0, 1.0]))).roughly() is None
+    for kernel in (DotProduct(1.0), Matern(1.0, nu=1.7), ConstantKernel(1.0)):
+        assert ResolventObjective(many_rows(kernel)).roughly() is None
+
+
+def test_curvatures_of_a_rough_objective_are_nearly_those_of_the_objective():
+    objective, variables = ResolventObjective(many_rows()), np.array([0.5, -3.0])
+    rough, exact = (each.with_curvature(variables).curvature for each in (objective.roughly(), objective))
+    assert rough == pytest.approx(exact, rel=1e-3)

@@ -5,7 +5,6 @@ serves sums over rows as well as the rows themselves.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -108,7 +107,7 @@ class Tuned:
             alone[..., self.is_undetermined] = np.inf
         return variance
 
-    @cached_property
+    @property
     def log_evidence(self):
         """Log (restricted) evidence of the reported variances, (m,)."""
         return _value_at_variances(self.rotated, CRITERIA["evidence"], self.noise_ratio, self.noise_var)

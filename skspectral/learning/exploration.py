@@ -12,6 +12,7 @@ Everything is deterministic.
 import numpy as np
 
 from .descent import NEIGHBOURHOOD, minimize_in_box, with_seen_curvature
+from .objectives import ROUGHLY
 
 __all__ = ["Explorer", "is_elsewhere", "worth_keeping"]
 
@@ -21,6 +22,8 @@ _HOP, _SHORTEST_HOP = float(np.log(5.0)), float(np.log(2.2))
 _GAIN, _LOOK_TOLERANCE = 0.1, 1e-2
 # Steps of a look, and rounds of hops through all variables.
 _LOOK_STEPS, _MAX_ROUNDS = 12, 6
+# Promise of a step, in units of what a rough objective may be off by, up to which it is of use.
+_FAR = 2.0
 # How far behind the second of two optima is worth keeping.
 _CLOSE_BEHIND = 6.0
 
@@ -31,7 +34,8 @@ class Explorer:
     Parameters
     ----------
     objective : callable
-        See `minimize_in_box`; its `n_calls` counts.
+        See `minimize_in_box`; its `n_calls` counts. Its method `roughly`, if it has one, returns a cheaper
+        one for ways from afar that is off by `ROUGHLY` at most, or None.
     lower, upper : ndarray of shape (p,)
         Box of the outer variables.
     report : callable, default=None
@@ -58,8 +62,12 @@ class Explorer:
 
     def look(self, start, to_beat, curvature=None, home=None):
         """Return where a few steps from a start lead, fewer if they fall behind or come home."""
-        settings = {"tolerance": _LOOK_TOLERANCE, "max_steps": _LOOK_STEPS, "to_beat": to_beat, "home": home}
-        return self.descend(start, curvature=curvature, **settings)
+        limits = {"max_steps": _LOOK_STEPS, "to_beat": to_beat, "home": home}
+        near = self._approach(start, curvature, **limits)
+        if near is None:
+            return self.descend(start, curvature=curvature, tolerance=_LOOK_TOLERANCE, **limits)
+        has_given_up = near.evaluation.gradient is None
+        return near if has_given_up else self._end(near, tolerance=_LOOK_TOLERANCE, **limits)
 
     def explore(self, starts, tolerance, max_calls=np.inf):
         """Return the best end that descents from all starts and hops find, and the next best if it is close.
@@ -95,12 +103,33 @@ class Explorer:
         The first is followed to its end, others as long as they lead elsewhere and look promising.
         """
         (x, curvature), *others = starts
-        ends = [self.descend(x, curvature=curvature, tolerance=tolerance)]
+        near = None if curvature is None else self._approach(x, curvature)
+        if near is None:
+            ends = [self.descend(x, curvature=curvature, tolerance=tolerance)]
+        else:
+            ends = [self._end(near, tolerance=tolerance)]
         for x, curvature in others:
             best = min(ends, key=lambda end: end.value)
             if is_elsewhere(x, best):
                 ends.append(self.look(x, best.value, curvature, home=best.x))
         return worth_keeping(ends)
+
+    def _approach(self, start, curvature, **limits):
+        """Return the descent to near its end of an objective that is cheaper and rough; None without one."""
+        roughly = getattr(self.objective, "roughly", None)
+        rough = None if roughly is None else roughly()
+        if rough is None:
+            return None
+        settings = {"curvature": curvature, "tolerance": _FAR * ROUGHLY, "report": self.report}
+        near = minimize_in_box(rough, start, self.lower, self.upper, **settings, **limits)
+        self.objective.n_calls += rough.n_calls
+        return near
+
+    def _end(self, near, **settings):
+        """Return the descent from where a rough one ended."""
+        if near.evaluation.off_by < ROUGHLY:  # at the end it was not rough
+            return self.go_on(near, **settings)
+        return self.descend(near.x, curvature=near.curvature, **settings)
 
     def _hops(self):
         return [(variable, way) for variable in range(self.n_hopping) for way in (_HOP, -_HOP)]

@@ -29,13 +29,13 @@ from ..kernels.attached import attach
 from ..kernels.derivative_products import derivative_products
 from ..kernels.pairs import Pairs
 from ..linalg.factor_terms import FactorTerms
-from ..linalg.resolvent import Resolvent
+from ..linalg.resolvent import OFF_BY_OF_SINGLE, Resolvent
 from ..support.exceptions import IndefiniteKernelError
 from ..support.threads import threads_for
 from .evaluation import Evaluation
 from .step_factors import StepFactors, contract_factor
 
-__all__ = ["ResolventObjective", "SpectralObjective", "make_objective", "profiled_evidence"]
+__all__ = ["ROUGHLY", "ResolventObjective", "SpectralObjective", "make_objective", "profiled_evidence"]
 
 # By how much a value may be off for each output where a factor stood for K.
 _OFF_BY_OF_FACTORS = 0.1
@@ -47,6 +47,8 @@ _GRAM_ROUNDING = 100.0
 _CHOLESKY_ROUNDING, _EPS = 100.0, np.finfo(np.float64).eps
 # Noise ratios, relative to the mean variance of K, between which a descent in x has a slope to follow.
 _SLOPED = (1e-5, 1e3)
+# By how much single precision may be off in steps from afar, and the rows from which it pays.
+ROUGHLY, _MANY = 0.5, 300
 # Distance of x below which two starts are one.
 _SAME_START = 1.0
 
@@ -148,7 +150,7 @@ class ResolventObjective:
     def __init__(self, task):
         self.task, self.n_calls = task, 0
         self._factors = StepFactors(task, _LARGEST_SHARE_OF_CHOLESKY)
-        self._kernel = attach(task.kernel, task.data.X)
+        self._kernel, self._kernel_in_single = attach(task.kernel, task.data.X), None
         bounds = task.bounds
         self._is_noise_free = bounds.allow_no_noise(len(task), self._factors.scale)
         limits = bounds.of_signal if self._is_noise_free else bounds
@@ -222,6 +224,25 @@ class ResolventObjective:
         face._limits, face._is_face, face.n_calls = self._limits.face(name), True, 0
         return face
 
+    def roughly(self):
+        """Return this objective in single precision wherever that is off by `ROUGHLY` at most.
+
+        Half of the time of many rows. None for few, for several parameters, whose contractions take as long
+        as before, and for kernels whose values are made in double precision.
+        """
+        task = self.task
+        pays = len(task) >= _MANY and task.kernel.n_dims == 1
+        if not (pays and _has_single_precision(task.kernel, task.data.X)):
+            return None
+        rough = copy(self)
+        rough._kernel_in_single, rough.n_calls = attach(task.kernel, task.data.X, np.float32), 0
+        return rough
+
+    def _is_rough_at(self, g):
+        """Return whether single precision will do at noise ratio g."""
+        is_rough = self._kernel_in_single is not None
+        return is_rough and OFF_BY_OF_SINGLE * len(self.task) * self._mean_variance / g <= ROUGHLY
+
     def __call__(self, variables, is_first=False):
         """Return the `Evaluation` at (theta, x)."""
         self.n_calls += 1
@@ -248,14 +269,16 @@ class ResolventObjective:
 
         Beside these the curvature, if it is the first of several steps.
         """
-        rows, values = self._factors.rows, self._kernel.at(theta)
+        is_rough, rows = self._is_rough_at(g), self._factors.rows
+        values = (self._kernel_in_single if is_rough else self._kernel).at(theta)
         resolvent = Resolvent.from_gram(values.K.matrix(len(rows)), rows, g)
         A, H, dual = resolvent.evidence(self._factors.Z[:, 0])
         profile = self._profile(g, A, 0.0, H, 0.0)  # but for its slope
         is_wanted = is_first and profile[2]
         curvature = self._average_information(theta, resolvent, dual, profile) if is_wanted else None
         slopes = partial(self._slopes, [resolvent], values, profile[2], A, H, dual)
-        return profile, slopes, {"curvature": curvature}
+        more = {"curvature": curvature} | ({"off_by": ROUGHLY} if is_rough else {})
+        return profile, slopes, more
 
     def _slopes(self, held, values, b, A, H, dual):
         """Return the slopes by theta and x; the resolvent is taken from where it is held."""
@@ -305,6 +328,11 @@ class ResolventObjective:
 
     def _profile(self, g, A, A1, H, H1):
         return profile_at_one(self._factors.rows.n_free, A, A1, H, H1, g, self._limits)
+
+
+def _has_single_precision(kernel, X):
+    """Return whether a kernel attached to distances of single precision has values of it."""
+    return np.asarray(attach(kernel, X[:3], np.float32).at(kernel.theta).K.off).dtype == np.float32
 
 
 def _gradient(slopes, by_prior):

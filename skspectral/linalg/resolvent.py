@@ -1,26 +1,52 @@
 """A kernel matrix factorised at a single noise ratio, for outer steps that need no spectrum."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dsyr, dtrmm
-from scipy.linalg.lapack import dlauum, dpotrf, dpotri, dpotrs, dtrtri
+from scipy.linalg import blas, lapack
 
 from ..support.exceptions import IndefiniteKernelError
 from .rows import Rows, add_outer
 
-__all__ = ["InverseResolvent", "Resolvent"]
+__all__ = ["OFF_BY_OF_SINGLE", "InverseResolvent", "Resolvent"]
+
+# By how much single precision is off in -2 log evidence, at most, beside the trace of K over the noise ratio:
+# 1e-7 is usual.
+OFF_BY_OF_SINGLE = 5e-7
 
 # Rows of a triangle up to which LAPACK inverts it column by column without loss, and up to which it pays to
 # see to it that the rest of the inverse is products of blocks.
 _COLUMN_BY_COLUMN, _BY_BLOCKS_UP_TO = 64, 1000
 
 
+class _Routines(NamedTuple):
+    """What is asked of BLAS and LAPACK, in one precision."""
+
+    potrf: object
+    potrs: object
+    potri: object
+    trtri: object
+    lauum: object
+    trmm: object
+    syr: object
+
+    @classmethod
+    def of(cls, letter):
+        """Return the routines whose names begin with a letter."""
+        return cls(
+            *(getattr(lapack, letter + name, None) or getattr(blas, letter + name) for name in cls._fields)
+        )
+
+
+_ROUTINES = {np.dtype(np.float64): _Routines.of("d"), np.dtype(np.float32): _Routines.of("s")}
+
+
 @dataclass(frozen=True)
 class Resolvent:
     """M = (PKP + gI)^-1 outside the mean space, at a single noise ratio g, by one Cholesky factorisation.
 
-    A fifteenth of a spectrum's cost, and a sixth with the inverse itself.
+    A fifteenth of a spectrum's cost, and a sixth with the inverse itself; half of that where K is of float32.
 
     Attributes
     ----------
@@ -55,17 +81,20 @@ class Resolvent:
         # The mean space gets an eigenvalue like the largest: g alone there would spoil the condition.
         shift = float(np.trace(K))
         if rows.n_mean:
-            add_outer(K, shift * rows.Q, rows.Q)
+            Q = rows.Q.astype(K.dtype, copy=False)
+            add_outer(K, K.dtype.type(shift) * Q, Q)
         K.flat[:: len(K) + 1] += noise_ratio
-        factor, info = dpotrf(K.T, lower=True, overwrite_a=True)
+        factor, info = _ROUTINES[K.dtype].potrf(K.T, lower=True, overwrite_a=True)
         if info:
             raise IndefiniteKernelError(-noise_ratio, 0.0)
-        log_det = 2.0 * np.log(factor.diagonal()).sum() - rows.n_mean * np.log(shift + noise_ratio)
+        pivots = factor.diagonal().astype(np.float64, copy=False)
+        log_det = 2.0 * np.log(pivots).sum() - rows.n_mean * np.log(shift + noise_ratio)
         return cls(factor, shift, log_det, noise_ratio, rows)
 
     def apply(self, Z):
         """Return M Z for columns Z (n, k), or one (n,), without part in the mean space."""
-        return dpotrs(self.factor, Z, lower=True)[0].reshape(Z.shape)
+        solved = _ROUTINES[self.factor.dtype].potrs(self.factor, Z, lower=True)[0]
+        return solved.reshape(Z.shape).astype(np.float64, copy=False)
 
     def evidence(self, z):
         """Return A and H of the evidence (see `criteria`) of a standardised target z (n,), and its dual.
@@ -101,32 +130,35 @@ class InverseResolvent:
         """Return A' = A - g^2 |Mz|^2 and H' = -sum u = g tr M - (n - q), from A and the dual Mz."""
         g, n = self.noise_ratio, len(dual) - self.rows.n_mean
         residual = g * dual  # its square, not that of g, which may be beyond all numbers
-        trace = self.triangle.diagonal().sum() - self.rows.n_mean / (self.shift + g)
+        trace = self.triangle.diagonal().sum(dtype=np.float64) - self.rows.n_mean / (self.shift + g)
         return A - residual @ residual, g * trace - n
 
     def sensitivity(self, dual, scale):
         """Return the upper triangle (n, n) of M - scale dual dual', in the memory of the inverse."""
-        G = dsyr(-scale, dual, lower=1, a=self.triangle, overwrite_a=True)
+        syr = _ROUTINES[self.triangle.dtype].syr
+        G = syr(-scale, dual, lower=1, a=self.triangle, overwrite_a=True)
         for q in self.rows.Q.T:
-            G = dsyr(-1.0 / (self.shift + self.noise_ratio), q, lower=1, a=G, overwrite_a=True)
+            G = syr(-1.0 / (self.shift + self.noise_ratio), q, lower=1, a=G, overwrite_a=True)
         return G.T
 
 
 def _inverse(factor):
     """Return the lower triangle of (L L')^-1, in the memory of L."""
+    routines = _ROUTINES[factor.dtype]
     if not _COLUMN_BY_COLUMN < len(factor) <= _BY_BLOCKS_UP_TO:
-        return dpotri(factor, lower=True, overwrite_c=True)[0]
-    _invert_triangle(factor)
-    return dlauum(factor, lower=True, overwrite_c=True)[0]
+        return routines.potri(factor, lower=True, overwrite_c=True)[0]
+    _invert_triangle(factor, routines)
+    return routines.lauum(factor, lower=True, overwrite_c=True)[0]
 
 
-def _invert_triangle(L):
+def _invert_triangle(L, routines):
     """Overwrite L by its inverse, of [[A, 0], [B, C]] by [[A^-1, 0], [-C^-1 B A^-1, C^-1]]."""
     if len(L) <= _COLUMN_BY_COLUMN:
-        L[:] = dtrtri(L, lower=True)[0]
+        L[:] = routines.trtri(L, lower=True)[0]
         return
     half = len(L) // 2
     A, B, C = L[:half, :half], L[half:, :half], L[half:, half:]
-    _invert_triangle(A)
-    _invert_triangle(C)
-    B[:] = dtrmm(1.0, C, dtrmm(-1.0, A, B, side=1, lower=1), lower=1, overwrite_b=True)
+    _invert_triangle(A, routines)
+    _invert_triangle(C, routines)
+    trmm = routines.trmm
+    B[:] = trmm(1.0, C, trmm(-1.0, A, B, side=1, lower=1), lower=1, overwrite_b=True)

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg import svd
-from scipy.linalg.blas import dgemm
+from scipy.linalg.blas import dgemm, sgemm
 
 from ..support.exceptions import NonFiniteKernelError, RankDeficientBasisWarning, warn_user
 
@@ -165,18 +165,19 @@ class Rows:
     def project(self, K):
         """Overwrite K by P W^1/2 K W^1/2 P with P = I - QQ', and return W^1/2 K W^1/2 Q.
 
-        A rank-2q update in place: with B = Q(Q'KQ)/2 - KQ it is K + QB' + BQ'.
+        A rank-2q update in place: with B = Q(Q'KQ)/2 - KQ it is K + QB' + BQ'. K may be of float32.
         """
+        Q = self.Q.astype(K.dtype, copy=False)
         if self._are_weighted:
             with np.errstate(over="ignore"):
                 K *= self.sqrt_weight
                 K *= self.sqrt_weight.T
             check_kernel_values(K)
-        KQ = K @ self.Q
+        KQ = K @ Q
         if self.n_mean:
-            B = 0.5 * self.Q @ (self.Q.T @ KQ) - KQ
-            add_outer(K, self.Q, B)
-            add_outer(K, B, self.Q)
+            B = K.dtype.type(0.5) * Q @ (Q.T @ KQ) - KQ
+            add_outer(K, Q, B)
+            add_outer(K, B, Q)
         return KQ
 
 
@@ -215,7 +216,8 @@ def _orthonormal_columns(F):
 
 def add_outer(K, A, B):
     """Add A B' to a C-ordered symmetric sum in place (as its transpose B A', in BLAS's order)."""
-    dgemm(1.0, B, A, beta=1.0, c=K.T, trans_b=True, overwrite_c=True)
+    gemm = sgemm if K.dtype == np.float32 else dgemm
+    gemm(1.0, B, A, beta=1.0, c=K.T, trans_b=True, overwrite_c=True)
 
 
 def check_target_size(scale):
