@@ -840,11 +840,11 @@ def test_functions_are_taken_in_until_none_is_missing_from_a_model_afresh(
 ):
     ascent, calls, missing = ascent_of(np.eye(4), np.ones(4), np.zeros(4), least=least), [], iter(looks)
     ascent.max_iter, ascent._most_missing = max_iter, lambda: next(missing) and (3, 1.0, 9.0)
-    ascent.active.carry_on(ascent.active.members, ascent.active.alone())
+    ascent.active.carry_on(ascent.active.members, ascent.active.alone(), np.zeros((0, 4)))
 
     def take_in(j, d, gain):
         calls.append("take")
-        ascent.active.carry_on(ascent.active.members, ascent.active.alone())
+        ascent.active.carry_on(ascent.active.members, ascent.active.alone(), np.zeros((0, 4)))
         ascent.n_steps += 1
 
     def polish():

@@ -42,6 +42,9 @@ _ENTRY, _MOST, _MOST_IN_ALL = 1.0, 0.5, 200
 _WORTHWHILE_PER_ROW, _WORTHWHILE, _WORTHWHILE_AT_MOST = 5e-5, 0.1, 1.0
 # The gain of a function that must not be missing to tell which of several ends is the better one.
 _TO_COMPARE = 0.5
+# What rounding may do to phi'C^-1 phi of columns of length 1: functions that are relevant by no more than
+# that would come and go for ever, two rows that are alike in turn.
+_LOST = 1e-14
 # Gradient at which Newton's steps stop, and coarsely.
 _STATIONARY, _ROUGHLY_STATIONARY = 1e-10, 1e-2
 
@@ -124,12 +127,12 @@ class Ascent:
 
         Until no derivative by log d is larger than `stationary`.
         """
-        active, a, before = self.active, self.active.members, self.n_steps
-        settling = Settling(active.alone(), self.noise, stationary)
+        before = self.n_steps
+        settling = Settling(self.active.alone(), self.noise, stationary)
         while len(settling.kept) and self.n_steps < self.max_iter and settling.step():
             self._count(settling.members)
         if self.n_steps > before:
-            active.carry_on(a[settling.kept], settling.members)
+            self.active.keep(settling.kept, settling.members.d)
 
     def run(self):
         """Climb until every function is where it belongs; return a `SparseFit`."""
@@ -158,9 +161,8 @@ class Ascent:
         return converged
 
     def _polish(self):
-        self.active.refresh()
+        self.active.refresh()  # which knows nothing of other functions, so that `settle` ends afresh
         self.settle(_STATIONARY)
-        self.active.refresh()
 
     def _take_in(self, j, d, gain):
         """Let functions enter that are worthwhile, or j with prior variance d if its gain is too small."""
@@ -183,7 +185,9 @@ class Ascent:
             if self.noise.value(without) - prospect.gain < self.noise.value(active):
                 active.leave(place)
                 d = prospect.d
-        active.enter(j, d)
+        growth = Growth(active)
+        growth.enter(j, d)
+        growth.finish()
         self._count(active)
 
     def _most_missing(self):
@@ -195,8 +199,10 @@ class Ascent:
             return None
         growth = Growth(self.active)
         j = growth.best()
-        prospect = self.noise.prospect(growth, *growth.of_one(j))
-        belongs = prospect.relevance > 1.0 + self.tol and prospect.gain > self.least
+        S, Q = growth.of_one(j)
+        prospect = self.noise.prospect(growth, S, Q)
+        is_relevant = S * (prospect.relevance - 1.0 - self.tol) > _LOST
+        belongs = is_relevant and prospect.gain > self.least
         return (j, prospect.d, prospect.gain) if belongs else None
 
 

@@ -12,9 +12,8 @@ from .members import Members
 
 __all__ = ["Active", "FunctionValues", "descent_direction"]
 
-# Share of phi'phi below which a function is taken for a combination of the active ones: of a model from the
-# columns, and of one that carries on, whose S has lost half of its digits where noise is small.
-_DEPENDENT, _DEPENDENT_CARRIED = 1e-10, 1e-8
+# Share of phi'phi below which a function is taken for a combination of the active ones.
+_DEPENDENT = 1e-10
 # Dimensions that all columns may have, at first; random combinations of columns to check it; what is left of
 # these then, and what more dimensions may remove.
 _FEW, _CHECKS, _NEGLIGIBLE, _HOPEFUL = 64, 4, 1e-14, 1e-7
@@ -135,9 +134,9 @@ class Active:
 
     Orthogonality keeps the digits that the normal equations lose where functions are alike and noise is
     small, which is the ordinary case for smooth kernels. A model afresh costs O(n M^2), and n M k where S and
-    Q of all functions are asked for. `Growth` and `Members` make many changes at less cost; after these the
-    model may `carry_on` with the Q_2 that they know. Then Q_1'Phi = Q_2'D^1/2 Phi_a'Phi, O(M^2 k) where
-    products of the functions are at hand; of its digits those are lost that R has in its condition.
+    Q of all functions are asked for. `Growth` and `Members` make many changes at less cost, and the model
+    `carry_on` with what they know: T = Q_1'Phi turns with the coordinates of Q_2, which costs O(M^2 k) and no
+    digits, for every turn is orthogonal or well conditioned.
     """
 
     def __init__(self, values, d):
@@ -160,16 +159,40 @@ class Active:
         w, rest = factor[:M, M], float(factor[M, M] ** 2) + self.values.outside
         self._become(a, Members(d, Q2, w, Q2 @ w, rest, log_det, self.yy), (factor, tau))
 
-    def carry_on(self, a, members):
-        """Become the model of functions a that `members` describes, without a decomposition of columns."""
+    def carry_on(self, a, members, T):
+        """Become the model of functions a that `members` describes, with its T = Q_1'Phi (M, k)."""
         self.d[:] = 0.0
         self.d[a] = members.d
         self._become(a, members, None)
+        self._T = T
+
+    def keep(self, kept, d):
+        """Let all active functions go but some, by their positions, which have prior variances d then.
+
+        By what is known of the others, unless that is nothing or most functions leave: then afresh.
+        """
+        a, is_known = self.members[kept], self._T is not None and 2 * len(kept) > len(self.members)
+        turned = self._turned(kept, d) if is_known else None
+        if turned is not None:
+            self.carry_on(a, *turned)
+        else:
+            self.d[:] = 0.0
+            self.d[a] = d
+            self.refresh()
+
+    def _turned(self, kept, d):
+        """Return the model of some active functions and its T, in one step; None where there is none."""
+        fewer, T = self._alone, self._T
+        if len(kept) < len(fewer.d):
+            fewer = fewer.without(~np.isin(np.arange(len(fewer.d)), kept))
+            T = fewer.turn(T.T).T
+        there = fewer.scaled(np.log(d / fewer.d))
+        return None if there is None else (there, there.turn(T.T).T)
 
     def _become(self, a, members, reflectors):
         self.members, self._alone, self._reflectors = a, members, reflectors
         self.rest, self.log_det = members.rest, members.log_det
-        self._on_rows = self._watched = None
+        self._on_rows = self._T = self._watched = None
 
     @property
     def is_fresh(self):
@@ -204,16 +227,11 @@ class Active:
         """Return the model of the active functions, all others out of sight."""
         return self._alone
 
-    def enter(self, j, d):
-        """Let function j enter with prior variance d, by what is known of the others."""
-        values, a = self.values, self.members
-        known = values.products_with(j)[a], values.squares[j], values.products_with_target[j]
-        self.carry_on(np.append(a, j), self._alone.joined(d, *known))
-
     def leave(self, i):
         """Let the i-th active function go, by what is known of the others."""
-        gone = np.arange(len(self.members)) == i
-        self.carry_on(self.members[~gone], self._alone.without(gone))
+        gone, (_, _, T) = np.arange(len(self.members)) == i, self.watch()
+        fewer = self._alone.without(gone)
+        self.carry_on(self.members[~gone], fewer, fewer.turn(T.T).T)
 
     def _rows(self):
         """Return Q_1 and C^-1 y, which only other functions ask for."""
@@ -232,28 +250,22 @@ class Active:
     def watch(self):
         """Return S and Q of all functions, with what rounding left of S, and Q_1'Phi."""
         if self._watched is None:
-            self._watched = self._watched_afresh() if self.is_fresh else self._watched_by_products()
+            self._watched = self._watched_afresh() if self._T is None else self._watched_by_turns()
         return self._watched
 
     def _watched_afresh(self):
         Q1, left = self._rows()
-        T = Q1.T @ self.values.Phi
-        return self.values.squares - _squares(T), left @ self.values.Phi, T
+        self._T = Q1.T @ self.values.Phi
+        return self.values.squares - _squares(self._T), left @ self.values.Phi, self._T
 
-    def _watched_by_products(self):
-        values = self.values
-        T = self.covariance_root().T @ values.products_with(self.members)
+    def _watched_by_turns(self):
+        values, T = self.values, self._T
         return values.squares - _squares(T), values.products_with_target - self._alone.w @ T, T
-
-    def independent(self, S, instead=0.0):
-        """Return S, and something else where the active functions span a function, as far as they tell."""
-        least = _DEPENDENT if self.is_fresh else _DEPENDENT_CARRIED
-        return np.where(least > S, instead, S)
 
     @property
     def S(self):
         """phi_i'C^-1 phi_i, 0 where the active functions span function i."""
-        return self.independent(self.watch()[0])
+        return independent(self.watch()[0])
 
     @property
     def Q(self):
@@ -263,7 +275,7 @@ class Active:
     def of_others(self, Phi):
         """Return phi'C^-1 phi and phi'C^-1 y of other functions (n, k), 0 where the active ones span them."""
         Q1, left = self._rows()
-        return self.independent(_squares(Phi) - _squares(Q1.T @ Phi)), left @ Phi
+        return independent(_squares(Phi) - _squares(Q1.T @ Phi)), left @ Phi
 
     def most_alike(self, j):
         """Return the position among the active functions of that nearest to function j or its opposite."""
@@ -346,6 +358,11 @@ def _span_of_few(Phi):
 def _squares(Phi):
     """Return the squared length of each column."""
     return np.einsum("ij,ij->j", Phi, Phi)
+
+
+def independent(S, instead=0.0):
+    """Return phi'C^-1 phi, and something else where the active functions span a function."""
+    return np.where(_DEPENDENT > S, instead, S)
 
 
 def descent_direction(gradient, H, expected):
