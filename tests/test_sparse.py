@@ -22,7 +22,7 @@ from skspectral.inference.sparse import Ascent, maximise
 from skspectral.inference.sparse_newton import Settling
 from skspectral.inference.sparse_noise import KnownNoise, ProfiledNoise, TooLittleNoise
 from skspectral.kernels.gram import PrecomputedGram
-from skspectral.linalg.active import Active, FunctionValues, descent_direction
+from skspectral.linalg.active import Active, FunctionValues, descent_direction, scoring_direction
 from skspectral.linalg.dictionary import Dictionary
 from skspectral.linalg.growth import Growth
 from skspectral.linalg.members import Members
@@ -157,7 +157,7 @@ def test_derivatives_by_log_prior_variances(noise):
     here = at(x)
     np.testing.assert_allclose(here.gradient(), [(p - m) / (2 * h) for p, m in value], rtol=1e-5, atol=1e-6)
     H = [(p - m) / (2 * h) for p, m in slopes]
-    np.testing.assert_allclose(here.curvatures(here.gradient())[0], H, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(here.curvature(here.gradient(), here.members.among()), H, rtol=1e-5, atol=1e-6)
 
 
 def outlook_of_others(active, noise):
@@ -469,10 +469,21 @@ def test_directions_lead_down():
 
 def test_far_from_the_maximum_the_expected_curvature_replaces_the_curvature():
     gradient, expected = np.array([0.01, 0.9]), 2.0 * np.eye(2)
-    far = descent_direction(gradient, -np.eye(2), expected)
+    far = scoring_direction(gradient, expected)
     np.testing.assert_allclose(far, -gradient / (2.0 + gradient))
     near = descent_direction(gradient / 2, -np.eye(2), expected)
     assert np.all(np.abs(near) > 1.5 * np.abs(far))  # away from the saddle
+    np.testing.assert_array_equal(expected, 2.0 * np.eye(2))
+
+
+@pytest.mark.parametrize(("largest", "is_far"), [(0.51, True), (0.49, False)])
+def test_newtons_direction_is_that_of_the_curvature_near_the_maximum(largest, is_far):
+    settling = Settling(members_of([1, 40], [3.0, 20.0]), ProfiledNoise(80), 1e-6)
+    gradient, V = settling.gradient(), settling.members.among()
+    expected = V**2 + np.diag(np.abs(gradient)) if is_far else settling.curvature(gradient, V)
+    np.testing.assert_allclose(
+        settling.direction(gradient, largest), -np.linalg.solve(expected, gradient), rtol=1e-7
+    )
 
 
 def test_the_last_steps_start_from_the_columns_and_end_there():

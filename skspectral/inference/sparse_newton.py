@@ -5,7 +5,7 @@ See `sparse` for the letters. Functions that are not active are out of sight.
 
 import numpy as np
 
-from ..linalg.active import descent_direction
+from ..linalg.active import descent_direction, scoring_direction
 
 __all__ = ["Settling"]
 
@@ -86,7 +86,7 @@ class Settling:
         """Take one step, with functions that should leave on their way; return whether it led anywhere."""
         value, largest = self.noise.value(self.members), np.abs(gradient).max()
         rounding = _rounding(value)
-        direction = descent_direction(gradient, *self.curvatures(gradient))
+        direction = self.direction(gradient, largest)
         step = np.minimum(np.maximum(direction, -_LONGEST), _LONGEST)
         if largest > _UNSETTLED:
             step[leaves] = -_LONGEST
@@ -107,20 +107,29 @@ class Settling:
             change <= rounding and np.abs(self._gradient_at(there)).max(initial=0.0) < 0.9 * largest
         )
 
-    def curvatures(self, gradient):
-        """Return the second derivatives of `noise.value` by log d, with V_ij = phi_i'C^-1 phi_j:
+    def direction(self, gradient, largest):
+        """Return Newton's direction, or that of the expected curvature while functions may not leave yet.
 
-        d_i d_j (-V_ij^2 + 2 slope Q_i Q_j V_ij - bend Q_i^2 Q_j^2), and the gradient on the diagonal. And
-        what they are on average over targets of the model, d_i d_j V_ij^2.
+        There the curvature itself is hardly ever positive. With V_ij = phi_i'C^-1 phi_j it is expected to be
+        d_i d_j V_ij^2, the mean over targets of the model.
         """
-        V, z = self.members.among(), self.members.pull
-        expected, zz = V * V, np.multiply.outer(z, z)
+        V = self.members.among()
+        if largest > _UNSETTLED:
+            return scoring_direction(gradient, V * V)
+        return descent_direction(gradient, self.curvature(gradient, V), V * V)
+
+    def curvature(self, gradient, V):
+        """Return the second derivatives of `noise.value` by log d, with V_ij = d_i^1/2 phi_i'C^-1 phi_j d_j^1/2:
+
+        d_i d_j (-V_ij^2 + 2 slope Q_i Q_j V_ij - bend Q_i^2 Q_j^2), and the gradient on the diagonal.
+        """
+        zz = np.multiply.outer(self.members.pull, self.members.pull)
         H = (2.0 * self.noise.slope(self.members)) * V
         H -= self.noise.bend(self.members) * zz
         H *= zz
-        H -= expected
-        H.flat[:: len(z) + 1] += gradient
-        return H, expected
+        H -= V * V
+        H.flat[:: len(V) + 1] += gradient
+        return H
 
 
 def _rounding(value):

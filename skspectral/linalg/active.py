@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dgeqrf, dorgqr, dposv, dtrtri
 
 from .members import Members
 
-__all__ = ["Active", "FunctionValues", "descent_direction"]
+__all__ = ["Active", "FunctionValues", "descent_direction", "independent", "scoring_direction"]
 
 # Share of phi'phi below which a function is taken for a combination of the active ones.
 _DEPENDENT = 1e-10
@@ -24,9 +24,8 @@ _CACHED = 2**17
 _TINY = np.finfo(np.float64).tiny
 # What is added to the expected curvature of functions alike.
 _FLATTEST = 1e-10
-# How much of the expected curvature may be added to the curvature, and the gradient at which it replaces it.
+# How much of the expected curvature may be added to the curvature.
 _SHARES = 0.01 * 2.0 ** np.arange(8)
-_FAR = 0.5
 
 
 @dataclass(frozen=True)
@@ -337,7 +336,8 @@ def _span_of_few(Phi):
     """Return an orthonormal basis of all columns (n, k), r of them for r <= n/4; None if that is not enough.
 
     The columns of smooth functions have few dimensions, to rounding. Random combinations of some of them span
-    these, and combinations of all show it: hardly ever is less left of them than of a column.
+    these, and combinations of all show it: hardly ever is less left of them than of a column. The last
+    directions of the basis, which these hardly have, are left out.
     """
     n, k = Phi.shape
     size, random = _FEW, np.random.default_rng(0)
@@ -346,11 +346,13 @@ def _span_of_few(Phi):
         mixed = some @ random.normal(size=(some.shape[1], size))
         Q = qr(mixed, mode="economic", check_finite=False)[0]
         check = Phi @ random.normal(size=(k, _CHECKS))
-        left = check - Q @ (Q.T @ check)
+        coordinates, length = Q.T @ check, max(np.linalg.norm(check), _TINY)
+        left = check - Q @ coordinates
         left -= Q @ (Q.T @ left)
-        share = np.linalg.norm(left) / max(np.linalg.norm(check), _TINY)
+        share = np.linalg.norm(left) / length
         if share <= _NEGLIGIBLE:
-            return Q
+            beyond = np.sqrt(np.cumsum(np.sum(coordinates**2, axis=1)[::-1]))[::-1]
+            return Q[:, beyond > _NEGLIGIBLE * length]
         size = 2 * size if share < _HOPEFUL else n
     return None
 
@@ -365,20 +367,28 @@ def independent(S, instead=0.0):
     return np.where(_DEPENDENT > S, instead, S)
 
 
-def descent_direction(gradient, H, expected):
-    """Return the Newton direction -H^-1 gradient, with `expected` and |gradient| in place of H if need be.
+def scoring_direction(gradient, expected):
+    """Return the step for the mean of the curvature over targets of the model, which is never negative.
 
-    `expected` is the mean of H over targets of the model, which is never negative. It is needed where H has
-    negative curvature; with |gradient| on its diagonal no single entry of the step is much longer than 1.
-    Where the gradient is small this is near a saddle, and as little of it as will do is added to H: the step
-    is long in the directions that lead away.
+    With |gradient| on its diagonal no single entry of the step is much longer than 1.
+    """
+    return _solved(_safe(gradient, expected), gradient)[0]
+
+
+def descent_direction(gradient, H, expected):
+    """Return the Newton direction -H^-1 gradient; where H has negative curvature, with `expected` added.
+
+    That is near a saddle, and as little of it as will do is added: the step is long in the directions that
+    lead away.
     """
     direction, is_bowl = _solved(H, gradient)
-    if is_bowl:
-        return direction
-    safe = expected + np.diag(np.abs(gradient) + _FLATTEST)
-    is_far = np.abs(gradient).max() > _FAR
-    return _solved(safe, gradient)[0] if is_far else _beside_saddle(gradient, H, safe)
+    return direction if is_bowl else _beside_saddle(gradient, H, _safe(gradient, expected))
+
+
+def _safe(gradient, expected):
+    safe = expected.copy()
+    safe.flat[:: len(gradient) + 1] += np.abs(gradient) + _FLATTEST
+    return safe
 
 
 def _solved(curvature, gradient):
