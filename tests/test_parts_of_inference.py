@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from scipy.stats import invgamma, norm, t
 
 from skspectral.criteria.joint_evidence import between
-from skspectral.inference import candidates, covariances, modes, sparse, sparse_classes, sparse_newton
+from skspectral.inference import candidates, covariances, modes, sparse, sparse_classes
 from skspectral.inference.absolute import least_absolute
 from skspectral.inference.averaging import _NO_MASS, VariancePosterior, _edges, _Panels, pooled
 from skspectral.inference.changing_noise import ChangingNoise
@@ -292,7 +292,7 @@ def test_functions_leave_once_the_others_have_nearly_settled(slope, leaves, unde
             calls.append("newton")
             return True
 
-    noise = SimpleNamespace(belong=lambda members: np.array([True, not leaves]))
+    noise = SimpleNamespace(value=lambda members: 0.0, belong=lambda members: np.array([True, not leaves]))
     members = SimpleNamespace(d=np.ones(2), undetermined=np.array([0.1, undetermined]))
     assert Watched(members, noise, 1e-10).step() == ("newton" in expected)
     assert calls == expected
@@ -311,7 +311,7 @@ def test_functions_leave_where_newton_does_not_lead_on():
 
     members = SimpleNamespace(d=np.ones(1), undetermined=np.array([0.1]))
     for belongs in (True, False):
-        noise = SimpleNamespace(belong=lambda members, belongs=belongs: np.array([belongs]))
+        noise = SimpleNamespace(value=lambda members: 0.0, belong=lambda members, b=belongs: np.array([b]))
         assert Stuck(members, noise, 1e-10).step() != belongs
 
 
@@ -716,6 +716,7 @@ def test_functions_leave_where_the_evidence_falls_by_rounding_alone(value):
         settling, beside = settled(value, value + change)
         assert settling._removed(np.array([True, False])) == is_gone
         assert (settling.members is beside) == is_gone
+        assert settling.value == value + change * is_gone
         assert settling.kept.tolist() == ([1] if is_gone else [0, 1])
 
 
@@ -733,9 +734,10 @@ def test_functions_leave_where_the_evidence_falls_by_rounding_alone(value):
 )
 def test_a_step_within_rounding_must_make_the_slope_smaller_by_a_tenth(change, slope, expected):
     settling, beside = settled(2.0, 2.0 + 2.0**-30 * change, slope)
-    assert settling._is_better(beside, 2.0, 2.0**-30, 1.0) == expected
-    beside.undetermined = 1.0 - 2.0 * (1.0 - beside.undetermined)
-    assert settling._is_better(beside, 2.0, 2.0**-30, 2.0) == expected
+    assert settling._moved(beside, 2.0**-30, 1.0) == expected
+    assert (settling.members is beside) == (settling.value != 2.0) == expected
+    settling, beside = settled(2.0, 2.0 + 2.0**-30 * change, 2.0 * slope)
+    assert settling._moved(beside, 2.0**-30, 2.0) == expected
 
 
 @pytest.mark.parametrize(("slope", "n_tried"), [(1.1e-13, 12), (0.9e-13, 1)])

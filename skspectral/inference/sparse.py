@@ -105,10 +105,10 @@ class Ascent:
         self.n_steps, self.trace, self.least = n_steps, trace, least
         self.worthwhile = max(worthwhile(_rows(noise, active.values)), least)
 
-    def _count(self, model):
+    def _count(self, value):
         self.n_steps += 1
         if self.trace is not None:
-            self.trace.append(self.noise.value(model))
+            self.trace.append(value)
 
     def add(self, least, most=np.inf):
         """Take in the function of the largest gain again and again, down to a gain of `least`."""
@@ -119,7 +119,7 @@ class Ascent:
             if not prospect.gain > least:
                 break
             growth.enter(j, prospect.d)
-            self._count(growth)
+            self._count(self.noise.value(growth))
         growth.finish()
 
     def settle(self, stationary):
@@ -130,7 +130,7 @@ class Ascent:
         before = self.n_steps
         settling = Settling(self.active.alone(), self.noise, stationary)
         while len(settling.kept) and self.n_steps < self.max_iter and settling.step():
-            self._count(settling.members)
+            self._count(settling.value)
         if self.n_steps > before:
             self.active.keep(settling.kept, settling.members.d)
 
@@ -188,7 +188,7 @@ class Ascent:
         growth = Growth(active)
         growth.enter(j, d)
         growth.finish()
-        self._count(active)
+        self._count(self.noise.value(active))
 
     def _most_missing(self):
         """Return the function that belongs to the model most of all that are not in it, or None.

@@ -183,7 +183,9 @@ class Active:
         """Return the model of some active functions and its T, in one step; None where there is none."""
         fewer, T = self._alone, self._T
         if len(kept) < len(fewer.d):
-            fewer = fewer.without(~np.isin(np.arange(len(fewer.d)), kept))
+            leave = np.ones(len(fewer.d), dtype=bool)
+            leave[kept] = False
+            fewer = fewer.without(leave)
             T = fewer.turn(T.T).T
         there = fewer.scaled(np.log(d / fewer.d))
         return None if there is None else (there, there.turn(T.T).T)

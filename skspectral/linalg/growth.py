@@ -59,7 +59,7 @@ class Growth:
         """Let function j enter with prior variance d."""
         m, (s, q) = self.size, self.of_one(j)
         if m == len(self._T):
-            self._T = np.concatenate([self._T, np.empty((m + 8, self._T.shape[1]))])
+            self._T = np.concatenate([self._T, np.empty((m // 2 + 8, self._T.shape[1]))])
         t = self._T[m]
         np.subtract(self._start.values.products_with(j), self._T[:m, j] @ self._T[:m], out=t)
         size = math.sqrt(1.0 / d + s)

@@ -92,7 +92,7 @@ class Members:
         rest = self.rest + (delta * self.pull) @ moved
         log_det = self.log_det + x.sum() + 2.0 * np.log(L.diagonal()).sum()
         turn = partial(dtrsm, 1.0, L, side=1, lower=1, trans_a=1)
-        d, pull = self.d * np.exp(x), shrunk * moved
+        d, pull = self.d / (shrunk * shrunk), shrunk * moved
         return Members(d, (root, shrunk), w, pull, float(rest), float(log_det), self.yy, turn)
 
     def bordered(self, d, above, corner, w):
