@@ -22,8 +22,9 @@ from skspectral.inference.sparse import Ascent, maximise
 from skspectral.inference.sparse_newton import Settling
 from skspectral.inference.sparse_noise import KnownNoise, ProfiledNoise, TooLittleNoise
 from skspectral.kernels.gram import PrecomputedGram
-from skspectral.linalg.active import Active, FunctionValues, descent_direction, scoring_direction
+from skspectral.linalg.active import Active, FunctionValues
 from skspectral.linalg.dictionary import Dictionary
+from skspectral.linalg.directions import descent_direction, scoring_direction
 from skspectral.linalg.growth import Growth
 from skspectral.linalg.members import Members
 from skspectral.linalg.rows import Rows

@@ -9,7 +9,7 @@ from skspectral.learning import descent
 from skspectral.learning.descent import _bfgs, _line_search, _Walk
 from skspectral.learning.evaluation import Evaluation
 from skspectral.learning.exploration import Explorer
-from skspectral.linalg.active import descent_direction, scoring_direction
+from skspectral.linalg.directions import descent_direction, scoring_direction
 from skspectral.linalg.factors import _HOPE, _is_hopeless
 
 

@@ -5,7 +5,7 @@ See `sparse` for the letters. Functions that are not active are out of sight.
 
 import numpy as np
 
-from ..linalg.active import descent_direction, scoring_direction
+from ..linalg.directions import descent_direction, scoring_direction
 
 __all__ = ["Settling"]
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import qr
-from scipy.linalg.lapack import dgeqrf, dorgqr, dposv, dtrtri
+from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtri
 
 from .members import Members
 
-__all__ = ["Active", "FunctionValues", "descent_direction", "independent", "scoring_direction"]
+__all__ = ["Active", "FunctionValues", "independent"]
 
 # Share of phi'phi below which a function is taken for a combination of the active ones.
 _DEPENDENT = 1e-10
@@ -22,10 +22,6 @@ _BLOCK = 64
 # Numbers of a matrix that a cache holds: there, products with one column at a time are fast.
 _CACHED = 2**17
 _TINY = np.finfo(np.float64).tiny
-# What is added to the expected curvature of functions alike.
-_FLATTEST = 1e-10
-# How much of the expected curvature may be added to the curvature.
-_SHARES = 0.01 * 2.0 ** np.arange(8)
 
 
 @dataclass(frozen=True)
@@ -367,46 +363,3 @@ def _squares(Phi):
 def independent(S, instead=0.0):
     """Return phi'C^-1 phi, and something else where the active functions span a function."""
     return np.where(_DEPENDENT > S, instead, S)
-
-
-def scoring_direction(gradient, expected):
-    """Return the step for the mean of the curvature over targets of the model, which is never negative.
-
-    With |gradient| on its diagonal no single entry of the step is much longer than 1.
-    """
-    return _solved(_safe(gradient, expected), gradient)[0]
-
-
-def descent_direction(gradient, H, expected):
-    """Return the Newton direction -H^-1 gradient; where H has negative curvature, with `expected` added.
-
-    That is near a saddle, and as little of it as will do is added: the step is long in the directions that
-    lead away.
-    """
-    direction, is_bowl = _solved(H, gradient)
-    return direction if is_bowl else _beside_saddle(gradient, H, _safe(gradient, expected))
-
-
-def _safe(gradient, expected):
-    safe = expected.copy()
-    safe.flat[:: len(gradient) + 1] += np.abs(gradient) + _FLATTEST
-    return safe
-
-
-def _solved(curvature, gradient):
-    """Return the step to the bottom of a bowl, and whether it is one; else the steepest descent."""
-    _, direction, info = dposv(curvature, -gradient)
-    return (direction, True) if info == 0 else (-gradient, False)
-
-
-def _beside_saddle(gradient, H, safe):
-    """Return the step for the least of some shares of `safe` with which H is a bowl, found by bisection."""
-    low, high, direction = 0, len(_SHARES), None
-    while low < high:
-        middle = (low + high) // 2
-        step, is_bowl = _solved(H + _SHARES[middle] * safe, gradient)
-        if is_bowl:
-            high, direction = middle, step
-        else:
-            low = middle + 1
-    return _solved(safe, gradient)[0] if direction is None else direction
