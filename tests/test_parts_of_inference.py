@@ -762,7 +762,7 @@ def test_curvatures_by_logs_of_prior_variances_are_differences():
         H = [(slopes(np.log(d) + e) - slopes(np.log(d) - e)) / 2e-5 for e in steps]
         here = settling_of(Phi, y, d, noise)
         V = here.members.among()
-        assert close(here.curvature(here.gradient(), V), H, 1e-7)
+        assert close(here.curvature(here.gradient(), V, V**2), H, 1e-7)
         C_inv = np.linalg.inv(np.eye(12) + (Phi * d) @ Phi.T)
         root = np.sqrt(d)
         assert close(V, root[:, None] * (Phi.T @ C_inv @ Phi) * root, 1e-8)

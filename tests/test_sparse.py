@@ -156,9 +156,10 @@ def test_derivatives_by_log_prior_variances(noise):
     value = [(noise.value(at(x + h * e).members), noise.value(at(x - h * e).members)) for e in eye]
     slopes = [(at(x + h * e).gradient(), at(x - h * e).gradient()) for e in eye]
     here = at(x)
+    V = here.members.among()
     np.testing.assert_allclose(here.gradient(), [(p - m) / (2 * h) for p, m in value], rtol=1e-5, atol=1e-6)
     H = [(p - m) / (2 * h) for p, m in slopes]
-    np.testing.assert_allclose(here.curvature(here.gradient(), here.members.among()), H, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(here.curvature(here.gradient(), V, V**2), H, rtol=1e-5, atol=1e-6)
 
 
 def outlook_of_others(active, noise):
@@ -481,7 +482,7 @@ def test_far_from_the_maximum_the_expected_curvature_replaces_the_curvature():
 def test_newtons_direction_is_that_of_the_curvature_near_the_maximum(largest, is_far):
     settling = Settling(members_of([1, 40], [3.0, 20.0]), ProfiledNoise(80), 1e-6)
     gradient, V = settling.gradient(), settling.members.among()
-    expected = V**2 + np.diag(np.abs(gradient)) if is_far else settling.curvature(gradient, V)
+    expected = V**2 + np.diag(np.abs(gradient)) if is_far else settling.curvature(gradient, V, V**2)
     np.testing.assert_allclose(
         settling.direction(gradient, largest), -np.linalg.solve(expected, gradient), rtol=1e-7
     )

@@ -122,12 +122,13 @@ class Settling:
         There the curvature itself is hardly ever positive. Its mean over targets of the model is V_ij^2.
         """
         V = self.members.among()
+        expected = V * V
         if largest > _UNSETTLED:
-            return scoring_direction(gradient, V * V)
-        return descent_direction(gradient, self.curvature(gradient, V), V * V)
+            return scoring_direction(gradient, expected)
+        return descent_direction(gradient, self.curvature(gradient, V, expected), expected)
 
-    def curvature(self, gradient, V):
-        """Return the second derivatives of `noise.value` by log d, given V = `members.among()`:
+    def curvature(self, gradient, V, expected):
+        """Return the second derivatives of `noise.value` by log d, given V = `members.among()` and V_ij^2:
 
         -V_ij^2 + 2 slope z_i z_j V_ij - bend z_i^2 z_j^2 with z_i = d_i^1/2 Q_i, and the gradient on the
         diagonal.
@@ -136,7 +137,7 @@ class Settling:
         H = (2.0 * self.noise.slope(self.members)) * V
         H -= self.noise.bend(self.members) * zz
         H *= zz
-        H -= V * V
+        H -= expected
         H.flat[:: len(V) + 1] += gradient
         return H
 

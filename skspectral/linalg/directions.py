@@ -37,7 +37,7 @@ def _safe(gradient, expected):
 
 def _solved(curvature, gradient):
     """Return the step to the bottom of a bowl, and whether it is one; else the steepest descent."""
-    _, direction, info = dposv(curvature, -gradient)
+    _, direction, info = dposv(curvature.T, -gradient)  # the other order of a symmetric matrix is LAPACK's
     return (direction, True) if info == 0 else (-gradient, False)
 
 

@@ -56,7 +56,9 @@ class Members:
         if isinstance(self._root, np.ndarray):
             return self._root
         before, shrunk = self._root
-        return self.turn(before) * shrunk[:, None]
+        root = self.turn(before)
+        root *= shrunk[:, None]
+        return root
 
     @cached_property
     def undetermined(self):
