@@ -73,9 +73,9 @@ class FunctionValues:
     def _products(self):
         return self.Phi.T @ self.Phi
 
-    def products_with(self, a):
-        """Return the products of column a with all columns, (k,), or of several, (len(a), k)."""
-        return self._products[a] if self.Phi.size > _CACHED else self.Phi[:, a].T @ self.Phi
+    def products_with(self, j):
+        """Return the products of column j with all columns, (k,)."""
+        return self._products[j] if self.Phi.size > _CACHED else self.Phi[:, j] @ self.Phi
 
     @cached_property
     def products_with_target(self):
@@ -129,9 +129,9 @@ class Active:
 
     Orthogonality keeps the digits that the normal equations lose where functions are alike and noise is
     small, which is the ordinary case for smooth kernels. A model afresh costs O(n M^2), and n M k where S and
-    Q of all functions are asked for. `Growth` and `Members` make many changes at less cost, and the model
-    `carry_on` with what they know: T = Q_1'Phi turns with the coordinates of Q_2, which costs O(M^2 k) and no
-    digits, for every turn is orthogonal or well conditioned.
+    Q of all functions are asked for. `Growth` and `Members` make many changes at less cost; after these the
+    model may `carry_on` with what they know. T = Q_1'Phi then turns with the coordinates of Q_2, which costs
+    O(M^2 k) and hardly any digits: every turn is orthogonal, or as well conditioned as the change is small.
     """
 
     def __init__(self, values, d):
