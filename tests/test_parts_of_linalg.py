@@ -394,13 +394,13 @@ def test_columns_of_few_dimensions_are_told_by_few_coordinates():
     rng = np.random.default_rng(0)
     few = rng.normal(size=(300, 40)) @ rng.normal(size=(40, 280))
     Q = _span_of_few(few)
-    assert Q.shape == (300, 64)
+    assert Q.shape == (300, 40)  # of 64 that are tried
     assert close(Q @ (Q.T @ few), few, 1e-12)
     assert _span_of_few(rng.normal(size=(300, 280))) is None
     assert _span_of_few(few[:250]) is None  # 64 are more than a quarter of the rows
     decaying = (rng.normal(size=(520, 100)) * 10.0 ** (-np.arange(100) / 7.0)) @ rng.normal(size=(100, 520))
     Q = _span_of_few(decaying)  # 64 leave so little that twice as many are tried
-    assert Q.shape == (520, 128)
+    assert 64 < Q.shape[1] < 110
     assert close(Q @ (Q.T @ decaying), decaying, 1e-12)
     assert _span_of_few(decaying[:500]) is None
     Y = rng.normal(size=(300, 2))
@@ -416,7 +416,7 @@ def test_functions_on_fewer_coordinates_have_the_same_products(n, k):
     Phi, Y = rng.normal(size=(n, k)), rng.normal(size=(n, 2))
     for values, y in zip(FunctionValues.on_rows(Phi, Y), Y.T, strict=True):
         assert len(values.y) == (k if n > 2 * k else n)
-        assert close(values.products_with(np.arange(k)), Phi.T @ Phi, 1e-10)
+        assert close([values.products_with(j) for j in range(k)], Phi.T @ Phi, 1e-10)
         assert close(values.products_with_target, Phi.T @ y, 1e-10)
         assert values.yy == pytest.approx(y @ y)
     alike = FunctionValues(np.array([[1.0, 0.6, -0.9], [0.0, 0.8, 0.1]]), np.ones(2))

@@ -22,8 +22,9 @@ from skspectral.inference.sparse import Ascent, maximise
 from skspectral.inference.sparse_newton import Settling
 from skspectral.inference.sparse_noise import KnownNoise, ProfiledNoise, TooLittleNoise
 from skspectral.kernels.gram import PrecomputedGram
-from skspectral.linalg.active import Active, FunctionValues, descent_direction
+from skspectral.linalg.active import Active, FunctionValues
 from skspectral.linalg.dictionary import Dictionary
+from skspectral.linalg.directions import descent_direction, scoring_direction
 from skspectral.linalg.growth import Growth
 from skspectral.linalg.members import Members
 from skspectral.linalg.rows import Rows
@@ -96,16 +97,36 @@ def test_the_evidence_never_falls():
     assert np.diff(trace).max() < 1e-9 * abs(trace[-1])
 
 
-@pytest.mark.parametrize("seed", [3, 5, 18, 33])
-def test_the_evidence_does_not_fall_where_there_is_next_to_no_noise(seed):
+@pytest.mark.parametrize("seed", [3, 5, 13, 16, 18, 33])
+@pytest.mark.parametrize("noise", [1e-3, 1e-4])
+def test_the_evidence_does_not_fall_where_there_is_next_to_no_noise(seed, noise):
     grid = np.linspace(0, 10, 100)
     Phi = np.exp(-0.3 * (grid[:, None] - grid) ** 2)
-    target = grid * np.sin(grid) + 1e-3 * np.random.default_rng(seed).normal(size=100)
+    target = grid * np.sin(grid) + noise * np.random.default_rng(seed).normal(size=100)
     values, trace = FunctionValues(Phi / np.linalg.norm(Phi, axis=0), target / target.std()), []
     assert maximise(values, ProfiledNoise(100), **STEPS, trace=trace).converged
-    # Functions that the others nearly span once seemed to explain all that is left, and the evidence then
-    # fell by 0.8 of its size. Models that carry on know it to some 1e-5 only here.
-    assert np.diff(trace).max() < 1e-4 * abs(trace[-1])
+    # Functions that the others nearly span once seemed to explain all that is left, and models that carried
+    # on by products of the functions knew their evidence to 1e-5, or to a third for a noise of 1e-4.
+    assert np.diff(trace).max() < 1e-8 * abs(trace[-1])
+
+
+def test_rows_that_are_alike_do_not_take_turns():
+    rng = np.random.default_rng(10)
+    rows = rng.normal(size=(40, 3))
+    rows = np.vstack([rows, rows[:20] + 1e-7 * rng.normal(size=(20, 3))])
+    targets = np.sin(2 * rows[:, 0]) + 10 ** rng.uniform(-5, -1) * rng.normal(size=60)
+    # each relevant by rounding alone where the other is in the model: more than 3000 steps
+    model = RelevanceVectorRegressor(gamma=10 ** rng.uniform(-2, 0), fit_intercept=False).fit(rows, targets)
+    assert model.n_iter_ < 1000
+
+
+@pytest.mark.parametrize(("sine", "is_missing"), [(1.0, True), (1e-4, False)])
+def test_no_function_is_missing_by_rounding_alone(sine, is_missing):
+    Phi = np.array([[1.0, np.sqrt(1.0 - sine**2)], [0.0, sine]])
+    values = FunctionValues(Phi, np.array([0.0, np.sqrt(1.0 + 5e-7)]))
+    ascent = Ascent(Active(values, np.array([1e18, 0.0])), KnownNoise(1.0), 1e-8, 10)
+    # relevant by 5e-7: of phi'C^-1 phi = 1e-8 rounding may be as much
+    assert (ascent._most_missing() is not None) == is_missing
 
 
 def test_a_narrow_valley_is_followed_to_its_end():
@@ -135,9 +156,10 @@ def test_derivatives_by_log_prior_variances(noise):
     value = [(noise.value(at(x + h * e).members), noise.value(at(x - h * e).members)) for e in eye]
     slopes = [(at(x + h * e).gradient(), at(x - h * e).gradient()) for e in eye]
     here = at(x)
+    V = here.members.among()
     np.testing.assert_allclose(here.gradient(), [(p - m) / (2 * h) for p, m in value], rtol=1e-5, atol=1e-6)
     H = [(p - m) / (2 * h) for p, m in slopes]
-    np.testing.assert_allclose(here.curvatures(here.gradient())[0], H, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(here.curvature(here.gradient(), V, V**2), H, rtol=1e-5, atol=1e-6)
 
 
 def outlook_of_others(active, noise):
@@ -197,13 +219,17 @@ def test_functions_that_enter_are_as_if_computed_afresh(monkeypatch, cached):
     assert len(active.members) == 1  # as it was, until
     growth.finish()
     np.testing.assert_array_equal(active.d, fresh.d)
-    assert active.log_det == fresh.log_det
+    assert active.log_det == pytest.approx(fresh.log_det, rel=1e-12)
 
 
-@pytest.mark.parametrize(("known", "is_fresh"), [([33], True), ([70, 12, 33], False)])
+@pytest.mark.parametrize(
+    ("known", "is_fresh"),
+    [([], False), ([33], False), ([70, 12, 33], False), (np.arange(10, 80, 5), True)],
+    ids=["none", "one", "some", "faint for the others"],
+)
 def test_the_model_afterwards_is_that_of_all_that_entered(known, is_fresh):
     values, d = FunctionValues(K / np.linalg.norm(K, axis=0), y), np.zeros(80)
-    d[known] = 20.0, *[300.0] * (len(known) - 1)
+    d[known] = 1e12 if is_fresh else 300.0
     active = Active(values, d)
     growth = Growth(active)
     growth.finish()
@@ -221,6 +247,8 @@ def test_the_model_afterwards_is_that_of_all_that_entered(known, is_fresh):
     np.testing.assert_allclose(
         active.alone().among(), fresh.alone().among()[np.ix_(order, order)], atol=1e-11
     )
+    np.testing.assert_allclose(active.S, fresh.S, atol=1e-13)
+    np.testing.assert_allclose(active.Q, fresh.Q, atol=1e-12)
 
 
 def test_functions_that_the_model_spans_do_not_enter():
@@ -238,7 +266,7 @@ def test_smooth_functions_have_few_coordinates():
     Y, d = np.column_stack([targets, rows]), np.zeros(500)
     d[[3, 40, 77]] = 5.0, 20.0, 1e4
     for values, target in zip(FunctionValues.on_rows(Phi, Y), Y.T, strict=True):
-        assert len(values.y) <= 125
+        assert len(values.y) < 50  # of 64 that are tried the last ones are of rounding
         few, plain = Active(values, d), Active(FunctionValues(Phi, target), d)
         np.testing.assert_allclose(few.S, plain.S, atol=1e-12)
         np.testing.assert_allclose(few.Q, plain.Q, atol=1e-11 * np.linalg.norm(target))
@@ -292,14 +320,46 @@ def test_functions_leave_for_the_model_of_the_others():
     assert (nothing.rest, nothing.log_det, nothing.root.shape) == (start.yy, 0.0, (0, 0))
 
 
-def test_a_function_joins_the_others():
-    a, d = [1, 20, 44, 70], np.array([3.0, 1e4, 0.5, 100.0])
+def test_coordinates_turn_with_the_root():
+    a, d, x = np.array([1, 20, 44, 70]), np.array([3.0, 1e4, 0.5, 100.0]), np.array([-3.0, 0.4, 3.0, 0.0])
     Phi = K / np.linalg.norm(K, axis=0)
-    start = members_of(a[:3], d[:3]).scaled(np.zeros(3))
-    joined = start.joined(d[3], Phi[:, a[:3]].T @ Phi[:, 70], 1.0, Phi[:, 70] @ y)
-    assert_same_model(joined, members_of(a, d), 1e-11)
-    first = members_of([], []).joined(5.0, np.zeros(0), 1.0, Phi[:, 70] @ y)
-    assert_same_model(first, members_of([70], [5.0]), 1e-12)
+    start = members_of(a, d)
+    T = (np.sqrt(d) * (Phi.T @ Phi[:, a])) @ start.root
+    gone = np.array([False, True, False, True])
+    for there, stay in ((start.scaled(x), a >= 0), (start.without(gone), ~gone)):
+        expected = (np.sqrt(there.d) * (Phi.T @ Phi[:, a[stay]])) @ there.root
+        np.testing.assert_allclose(there.turn(T), expected, atol=1e-12)
+    assert start.without(a >= 0).turn(T).shape == (80, 0)
+
+
+@pytest.mark.parametrize("kept", [[0, 1, 2, 3, 4], [0, 2, 3], [1, 4]], ids=["all", "some", "few"])
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_functions_that_are_kept_are_as_if_computed_afresh(kept, is_watched):
+    values, d = FunctionValues(K / np.linalg.norm(K, axis=0), y, 0.3), np.zeros(80)
+    a, new = np.array([3, 20, 40, 61, 77]), np.array([0.2, 3e3, 50.0, 7e4, 1e3])[kept]
+    d[a] = 5.0, 2000.0, 1e5, 1e4, 300.0
+    active = Active(values, d)
+    if is_watched:
+        active.watch()
+    active.keep(np.array(kept), new)
+    assert active.is_fresh == (not is_watched or len(kept) < 3)
+    fresh = Active(values, np.bincount(a[kept], new, 80))
+    np.testing.assert_array_equal(active.members, fresh.members)
+    np.testing.assert_allclose(active.d, fresh.d, rtol=1e-14)
+    assert_same_model(active.alone(), fresh.alone(), 1e-10)
+    np.testing.assert_allclose(active.S, fresh.S, atol=1e-13)
+    np.testing.assert_allclose(active.Q, fresh.Q, atol=1e-12)
+
+
+def test_functions_are_kept_where_rounding_leaves_no_model_of_them(monkeypatch):
+    values = FunctionValues(K / np.linalg.norm(K, axis=0), y)
+    active = Active(values, np.where(np.arange(80) % 30 == 3, 20.0, 0.0))
+    active.watch()
+    monkeypatch.setattr(Members, "scaled", lambda self, x: None)
+    active.keep(np.array([0, 2]), np.array([5.0, 7.0]))
+    assert active.is_fresh
+    np.testing.assert_array_equal(active.members, [3, 63])
+    np.testing.assert_array_equal(active.d[[3, 63]], [5.0, 7.0])
 
 
 @pytest.mark.parametrize("cached", [0, 2**17], ids=["all products", "some products"])
@@ -309,7 +369,9 @@ def test_a_model_carries_on_as_if_afresh(monkeypatch, cached):
     d[[3, 40, 77]] = 5.0, 2000.0, 1e5
     active = Active(values, d)
     assert active.is_fresh
-    active.enter(20, 50.0)
+    growth = Growth(active)
+    growth.enter(20, 50.0)
+    growth.finish()
     active.leave(1)
     assert not active.is_fresh
     np.testing.assert_array_equal(active.members, [3, 77, 20])
@@ -420,10 +482,21 @@ def test_directions_lead_down():
 
 def test_far_from_the_maximum_the_expected_curvature_replaces_the_curvature():
     gradient, expected = np.array([0.01, 0.9]), 2.0 * np.eye(2)
-    far = descent_direction(gradient, -np.eye(2), expected)
+    far = scoring_direction(gradient, expected)
     np.testing.assert_allclose(far, -gradient / (2.0 + gradient))
     near = descent_direction(gradient / 2, -np.eye(2), expected)
     assert np.all(np.abs(near) > 1.5 * np.abs(far))  # away from the saddle
+    np.testing.assert_array_equal(expected, 2.0 * np.eye(2))
+
+
+@pytest.mark.parametrize(("largest", "is_far"), [(0.51, True), (0.49, False)])
+def test_newtons_direction_is_that_of_the_curvature_near_the_maximum(largest, is_far):
+    settling = Settling(members_of([1, 40], [3.0, 20.0]), ProfiledNoise(80), 1e-6)
+    gradient, V = settling.gradient(), settling.members.among()
+    expected = V**2 + np.diag(np.abs(gradient)) if is_far else settling.curvature(gradient, V, V**2)
+    np.testing.assert_allclose(
+        settling.direction(gradient, largest), -np.linalg.solve(expected, gradient), rtol=1e-7
+    )
 
 
 def test_the_last_steps_start_from_the_columns_and_end_there():
@@ -431,7 +504,7 @@ def test_the_last_steps_start_from_the_columns_and_end_there():
     d[[12, 40, 66]] = 20.0, 300.0, 20.0
     active = Active(values, d)
     other = Active(FunctionValues(values.Phi, np.roll(y, 7)), d)
-    active.carry_on(active.members, other.alone())  # the last steps must not believe this
+    active.carry_on(active.members, other.alone(), other.watch()[2])  # the last steps must not believe this
     Ascent(active, noise, 1e-6, 100)._polish()
     assert active.is_fresh
     gradient = Settling(Active(values, active.d).alone(), noise, 1e-6).gradient()

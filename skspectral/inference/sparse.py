@@ -42,6 +42,9 @@ _ENTRY, _MOST, _MOST_IN_ALL = 1.0, 0.5, 200
 _WORTHWHILE_PER_ROW, _WORTHWHILE, _WORTHWHILE_AT_MOST = 5e-5, 0.1, 1.0
 # The gain of a function that must not be missing to tell which of several ends is the better one.
 _TO_COMPARE = 0.5
+# What rounding may do to phi'C^-1 phi of columns of length 1: functions that are relevant by no more than
+# that would come and go for ever, two rows that are alike in turn.
+_LOST = 1e-14
 # Gradient at which Newton's steps stop, and coarsely.
 _STATIONARY, _ROUGHLY_STATIONARY = 1e-10, 1e-2
 
@@ -102,10 +105,10 @@ class Ascent:
         self.n_steps, self.trace, self.least = n_steps, trace, least
         self.worthwhile = max(worthwhile(_rows(noise, active.values)), least)
 
-    def _count(self, model):
+    def _count(self, value):
         self.n_steps += 1
         if self.trace is not None:
-            self.trace.append(self.noise.value(model))
+            self.trace.append(value)
 
     def add(self, least, most=np.inf):
         """Take in the function of the largest gain again and again, down to a gain of `least`."""
@@ -116,7 +119,7 @@ class Ascent:
             if not prospect.gain > least:
                 break
             growth.enter(j, prospect.d)
-            self._count(growth)
+            self._count(self.noise.value(growth))
         growth.finish()
 
     def settle(self, stationary):
@@ -124,12 +127,12 @@ class Ascent:
 
         Until no derivative by log d is larger than `stationary`.
         """
-        active, a, before = self.active, self.active.members, self.n_steps
-        settling = Settling(active.alone(), self.noise, stationary)
+        before = self.n_steps
+        settling = Settling(self.active.alone(), self.noise, stationary)
         while len(settling.kept) and self.n_steps < self.max_iter and settling.step():
-            self._count(settling.members)
+            self._count(settling.value)
         if self.n_steps > before:
-            active.carry_on(a[settling.kept], settling.members)
+            self.active.keep(settling.kept, settling.members.d)
 
     def run(self):
         """Climb until every function is where it belongs; return a `SparseFit`."""
@@ -158,9 +161,8 @@ class Ascent:
         return converged
 
     def _polish(self):
-        self.active.refresh()
+        self.active.refresh()  # which knows nothing of other functions, so that `settle` ends afresh
         self.settle(_STATIONARY)
-        self.active.refresh()
 
     def _take_in(self, j, d, gain):
         """Let functions enter that are worthwhile, or j with prior variance d if its gain is too small."""
@@ -183,8 +185,10 @@ class Ascent:
             if self.noise.value(without) - prospect.gain < self.noise.value(active):
                 active.leave(place)
                 d = prospect.d
-        active.enter(j, d)
-        self._count(active)
+        growth = Growth(active)
+        growth.enter(j, d)
+        growth.finish()
+        self._count(self.noise.value(active))
 
     def _most_missing(self):
         """Return the function that belongs to the model most of all that are not in it, or None.
@@ -195,8 +199,10 @@ class Ascent:
             return None
         growth = Growth(self.active)
         j = growth.best()
-        prospect = self.noise.prospect(growth, *growth.of_one(j))
-        belongs = prospect.relevance > 1.0 + self.tol and prospect.gain > self.least
+        S, Q = growth.of_one(j)
+        prospect = self.noise.prospect(growth, S, Q)
+        is_relevant = S * (prospect.relevance - 1.0 - self.tol) > _LOST
+        belongs = is_relevant and prospect.gain > self.least
         return (j, prospect.d, prospect.gain) if belongs else None
 
 

@@ -5,7 +5,7 @@ See `sparse` for the letters. Functions that are not active are out of sight.
 
 import numpy as np
 
-from ..linalg.active import descent_direction
+from ..linalg.directions import descent_direction, scoring_direction
 
 __all__ = ["Settling"]
 
@@ -34,12 +34,15 @@ class Settling:
     ----------
     members : Members
         The model after the steps so far.
+    value : float
+        Its `noise.value`.
     kept : ndarray
         Positions of its functions among those of the start.
     """
 
     def __init__(self, members, noise, stationary):
         self.members, self.noise, self.stationary = members, noise, stationary
+        self.value = noise.value(members)
         self.kept = np.arange(len(members.d))
 
     def gradient(self):
@@ -76,17 +79,17 @@ class Settling:
 
     def _removed(self, leave):
         """Return whether the model is no worse without some functions; if so, they are gone."""
-        without, value = self.members.without(leave), self.noise.value(self.members)
-        better = self.noise.value(without) <= value + _rounding(value)
+        without = self.members.without(leave)
+        value = self.noise.value(without)
+        better = value <= self.value + _rounding(self.value)
         if better:
-            self.members, self.kept = without, self.kept[~leave]
+            self.members, self.value, self.kept = without, value, self.kept[~leave]
         return better
 
     def newton_step(self, gradient, leaves):
         """Take one step, with functions that should leave on their way; return whether it led anywhere."""
-        value, largest = self.noise.value(self.members), np.abs(gradient).max()
-        rounding = _rounding(value)
-        direction = descent_direction(gradient, *self.curvatures(gradient))
+        largest, rounding = np.abs(gradient).max(), _rounding(self.value)
+        direction = self.direction(gradient, largest)
         step = np.minimum(np.maximum(direction, -_LONGEST), _LONGEST)
         if largest > _UNSETTLED:
             step[leaves] = -_LONGEST
@@ -95,32 +98,48 @@ class Settling:
         promising = -(gradient @ step) > rounding
         for k in range(_HALVINGS if promising else 1):
             there = self.members.scaled(0.5**k * step)
-            if there is not None and self._is_better(there, value, rounding, largest):
-                self.members = there
+            if there is not None and self._moved(there, rounding, largest):
                 return True
         return False
 
-    def _is_better(self, there, value, rounding, largest):
-        """Return whether the evidence is no worse; where only rounding differs, the gradient must fall."""
-        change = self.noise.value(there) - value
-        return change < -rounding or (
+    def _moved(self, there, rounding, largest):
+        """Return whether the evidence is no worse there; if so, that is where the model is.
+
+        Where only rounding differs, the gradient must fall.
+        """
+        value = self.noise.value(there)
+        change = value - self.value
+        better = change < -rounding or (
             change <= rounding and np.abs(self._gradient_at(there)).max(initial=0.0) < 0.9 * largest
         )
+        if better:
+            self.members, self.value = there, value
+        return better
 
-    def curvatures(self, gradient):
-        """Return the second derivatives of `noise.value` by log d, with V_ij = phi_i'C^-1 phi_j:
+    def direction(self, gradient, largest):
+        """Return Newton's direction, or that of the expected curvature while functions may not leave yet.
 
-        d_i d_j (-V_ij^2 + 2 slope Q_i Q_j V_ij - bend Q_i^2 Q_j^2), and the gradient on the diagonal. And
-        what they are on average over targets of the model, d_i d_j V_ij^2.
+        There the curvature itself is hardly ever positive. Its mean over targets of the model is V_ij^2.
         """
-        V, z = self.members.among(), self.members.pull
-        expected, zz = V * V, np.multiply.outer(z, z)
+        V = self.members.among()
+        expected = V * V
+        if largest > _UNSETTLED:
+            return scoring_direction(gradient, expected)
+        return descent_direction(gradient, self.curvature(gradient, V, expected), expected)
+
+    def curvature(self, gradient, V, expected):
+        """Return the second derivatives of `noise.value` by log d, given V = `members.among()` and V_ij^2:
+
+        -V_ij^2 + 2 slope z_i z_j V_ij - bend z_i^2 z_j^2 with z_i = d_i^1/2 Q_i, and the gradient on the
+        diagonal.
+        """
+        zz = np.multiply.outer(self.members.pull, self.members.pull)
         H = (2.0 * self.noise.slope(self.members)) * V
         H -= self.noise.bend(self.members) * zz
         H *= zz
         H -= expected
-        H.flat[:: len(z) + 1] += gradient
-        return H, expected
+        H.flat[:: len(V) + 1] += gradient
+        return H
 
 
 def _rounding(value):

@@ -6,15 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import qr
-from scipy.linalg.lapack import dgeqrf, dorgqr, dposv, dtrtri
+from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtri
 
 from .members import Members
 
-__all__ = ["Active", "FunctionValues", "descent_direction"]
+__all__ = ["Active", "FunctionValues", "independent"]
 
-# Share of phi'phi below which a function is taken for a combination of the active ones: of a model from the
-# columns, and of one that carries on, whose S has lost half of its digits where noise is small.
-_DEPENDENT, _DEPENDENT_CARRIED = 1e-10, 1e-8
+# Share of phi'phi below which a function is taken for a combination of the active ones.
+_DEPENDENT = 1e-10
 # Dimensions that all columns may have, at first; random combinations of columns to check it; what is left of
 # these then, and what more dimensions may remove.
 _FEW, _CHECKS, _NEGLIGIBLE, _HOPEFUL = 64, 4, 1e-14, 1e-7
@@ -23,11 +22,6 @@ _BLOCK = 64
 # Numbers of a matrix that a cache holds: there, products with one column at a time are fast.
 _CACHED = 2**17
 _TINY = np.finfo(np.float64).tiny
-# What is added to the expected curvature of functions alike.
-_FLATTEST = 1e-10
-# How much of the expected curvature may be added to the curvature, and the gradient at which it replaces it.
-_SHARES = 0.01 * 2.0 ** np.arange(8)
-_FAR = 0.5
 
 
 @dataclass(frozen=True)
@@ -79,9 +73,9 @@ class FunctionValues:
     def _products(self):
         return self.Phi.T @ self.Phi
 
-    def products_with(self, a):
-        """Return the products of column a with all columns, (k,), or of several, (len(a), k)."""
-        return self._products[a] if self.Phi.size > _CACHED else self.Phi[:, a].T @ self.Phi
+    def products_with(self, j):
+        """Return the products of column j with all columns, (k,)."""
+        return self._products[j] if self.Phi.size > _CACHED else self.Phi[:, j] @ self.Phi
 
     @cached_property
     def products_with_target(self):
@@ -136,8 +130,8 @@ class Active:
     Orthogonality keeps the digits that the normal equations lose where functions are alike and noise is
     small, which is the ordinary case for smooth kernels. A model afresh costs O(n M^2), and n M k where S and
     Q of all functions are asked for. `Growth` and `Members` make many changes at less cost; after these the
-    model may `carry_on` with the Q_2 that they know. Then Q_1'Phi = Q_2'D^1/2 Phi_a'Phi, O(M^2 k) where
-    products of the functions are at hand; of its digits those are lost that R has in its condition.
+    model may `carry_on` with what they know. T = Q_1'Phi then turns with the coordinates of Q_2, which costs
+    O(M^2 k) and hardly any digits: every turn is orthogonal, or as well conditioned as the change is small.
     """
 
     def __init__(self, values, d):
@@ -160,16 +154,42 @@ class Active:
         w, rest = factor[:M, M], float(factor[M, M] ** 2) + self.values.outside
         self._become(a, Members(d, Q2, w, Q2 @ w, rest, log_det, self.yy), (factor, tau))
 
-    def carry_on(self, a, members):
-        """Become the model of functions a that `members` describes, without a decomposition of columns."""
+    def carry_on(self, a, members, T):
+        """Become the model of functions a that `members` describes, with its T = Q_1'Phi (M, k)."""
         self.d[:] = 0.0
         self.d[a] = members.d
         self._become(a, members, None)
+        self._T = T
+
+    def keep(self, kept, d):
+        """Let all active functions go but some, by their positions, which have prior variances d then.
+
+        By what is known of the others, unless that is nothing or most functions leave: then afresh.
+        """
+        a, is_known = self.members[kept], self._T is not None and 2 * len(kept) > len(self.members)
+        turned = self._turned(kept, d) if is_known else None
+        if turned is not None:
+            self.carry_on(a, *turned)
+        else:
+            self.d[:] = 0.0
+            self.d[a] = d
+            self.refresh()
+
+    def _turned(self, kept, d):
+        """Return the model of some active functions and its T, in one step; None where there is none."""
+        fewer, T = self._alone, self._T
+        if len(kept) < len(fewer.d):
+            leave = np.ones(len(fewer.d), dtype=bool)
+            leave[kept] = False
+            fewer = fewer.without(leave)
+            T = fewer.turn(T.T).T
+        there = fewer.scaled(np.log(d / fewer.d))
+        return None if there is None else (there, there.turn(T.T).T)
 
     def _become(self, a, members, reflectors):
         self.members, self._alone, self._reflectors = a, members, reflectors
         self.rest, self.log_det = members.rest, members.log_det
-        self._on_rows = self._watched = None
+        self._on_rows = self._T = self._watched = None
 
     @property
     def is_fresh(self):
@@ -204,16 +224,11 @@ class Active:
         """Return the model of the active functions, all others out of sight."""
         return self._alone
 
-    def enter(self, j, d):
-        """Let function j enter with prior variance d, by what is known of the others."""
-        values, a = self.values, self.members
-        known = values.products_with(j)[a], values.squares[j], values.products_with_target[j]
-        self.carry_on(np.append(a, j), self._alone.joined(d, *known))
-
     def leave(self, i):
         """Let the i-th active function go, by what is known of the others."""
-        gone = np.arange(len(self.members)) == i
-        self.carry_on(self.members[~gone], self._alone.without(gone))
+        gone, (_, _, T) = np.arange(len(self.members)) == i, self.watch()
+        fewer = self._alone.without(gone)
+        self.carry_on(self.members[~gone], fewer, fewer.turn(T.T).T)
 
     def _rows(self):
         """Return Q_1 and C^-1 y, which only other functions ask for."""
@@ -232,28 +247,22 @@ class Active:
     def watch(self):
         """Return S and Q of all functions, with what rounding left of S, and Q_1'Phi."""
         if self._watched is None:
-            self._watched = self._watched_afresh() if self.is_fresh else self._watched_by_products()
+            self._watched = self._watched_afresh() if self._T is None else self._watched_by_turns()
         return self._watched
 
     def _watched_afresh(self):
         Q1, left = self._rows()
-        T = Q1.T @ self.values.Phi
-        return self.values.squares - _squares(T), left @ self.values.Phi, T
+        self._T = Q1.T @ self.values.Phi
+        return self.values.squares - _squares(self._T), left @ self.values.Phi, self._T
 
-    def _watched_by_products(self):
-        values = self.values
-        T = self.covariance_root().T @ values.products_with(self.members)
+    def _watched_by_turns(self):
+        values, T = self.values, self._T
         return values.squares - _squares(T), values.products_with_target - self._alone.w @ T, T
-
-    def independent(self, S, instead=0.0):
-        """Return S, and something else where the active functions span a function, as far as they tell."""
-        least = _DEPENDENT if self.is_fresh else _DEPENDENT_CARRIED
-        return np.where(least > S, instead, S)
 
     @property
     def S(self):
         """phi_i'C^-1 phi_i, 0 where the active functions span function i."""
-        return self.independent(self.watch()[0])
+        return independent(self.watch()[0])
 
     @property
     def Q(self):
@@ -263,7 +272,7 @@ class Active:
     def of_others(self, Phi):
         """Return phi'C^-1 phi and phi'C^-1 y of other functions (n, k), 0 where the active ones span them."""
         Q1, left = self._rows()
-        return self.independent(_squares(Phi) - _squares(Q1.T @ Phi)), left @ Phi
+        return independent(_squares(Phi) - _squares(Q1.T @ Phi)), left @ Phi
 
     def most_alike(self, j):
         """Return the position among the active functions of that nearest to function j or its opposite."""
@@ -325,7 +334,8 @@ def _span_of_few(Phi):
     """Return an orthonormal basis of all columns (n, k), r of them for r <= n/4; None if that is not enough.
 
     The columns of smooth functions have few dimensions, to rounding. Random combinations of some of them span
-    these, and combinations of all show it: hardly ever is less left of them than of a column.
+    these, and combinations of all show it: hardly ever is less left of them than of a column. The last
+    directions of the basis, which these hardly have, are left out.
     """
     n, k = Phi.shape
     size, random = _FEW, np.random.default_rng(0)
@@ -334,11 +344,13 @@ def _span_of_few(Phi):
         mixed = some @ random.normal(size=(some.shape[1], size))
         Q = qr(mixed, mode="economic", check_finite=False)[0]
         check = Phi @ random.normal(size=(k, _CHECKS))
-        left = check - Q @ (Q.T @ check)
+        coordinates, length = Q.T @ check, max(np.linalg.norm(check), _TINY)
+        left = check - Q @ coordinates
         left -= Q @ (Q.T @ left)
-        share = np.linalg.norm(left) / max(np.linalg.norm(check), _TINY)
+        share = np.linalg.norm(left) / length
         if share <= _NEGLIGIBLE:
-            return Q
+            beyond = np.sqrt(np.cumsum(np.sum(coordinates**2, axis=1)[::-1]))[::-1]
+            return Q[:, beyond > _NEGLIGIBLE * length]
         size = 2 * size if share < _HOPEFUL else n
     return None
 
@@ -348,36 +360,6 @@ def _squares(Phi):
     return np.einsum("ij,ij->j", Phi, Phi)
 
 
-def descent_direction(gradient, H, expected):
-    """Return the Newton direction -H^-1 gradient, with `expected` and |gradient| in place of H if need be.
-
-    `expected` is the mean of H over targets of the model, which is never negative. It is needed where H has
-    negative curvature; with |gradient| on its diagonal no single entry of the step is much longer than 1.
-    Where the gradient is small this is near a saddle, and as little of it as will do is added to H: the step
-    is long in the directions that lead away.
-    """
-    direction, is_bowl = _solved(H, gradient)
-    if is_bowl:
-        return direction
-    safe = expected + np.diag(np.abs(gradient) + _FLATTEST)
-    is_far = np.abs(gradient).max() > _FAR
-    return _solved(safe, gradient)[0] if is_far else _beside_saddle(gradient, H, safe)
-
-
-def _solved(curvature, gradient):
-    """Return the step to the bottom of a bowl, and whether it is one; else the steepest descent."""
-    _, direction, info = dposv(curvature, -gradient)
-    return (direction, True) if info == 0 else (-gradient, False)
-
-
-def _beside_saddle(gradient, H, safe):
-    """Return the step for the least of some shares of `safe` with which H is a bowl, found by bisection."""
-    low, high, direction = 0, len(_SHARES), None
-    while low < high:
-        middle = (low + high) // 2
-        step, is_bowl = _solved(H + _SHARES[middle] * safe, gradient)
-        if is_bowl:
-            high, direction = middle, step
-        else:
-            low = middle + 1
-    return _solved(safe, gradient)[0] if direction is None else direction
+def independent(S, instead=0.0):
+    """Return phi'C^-1 phi, and something else where the active functions span a function."""
+    return np.where(_DEPENDENT > S, instead, S)

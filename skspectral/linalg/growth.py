@@ -4,7 +4,13 @@ import math
 
 import numpy as np
 
+from .active import independent
+
 __all__ = ["Growth"]
+
+# phi'C^-1 phi of a function that enters below which too many of its digits are lost: differences of numbers
+# of size 1 have 16 of them, and of its logarithm the evidence is made.
+_FAINT = 1e-7
 
 
 class Growth:
@@ -39,11 +45,11 @@ class Growth:
         S, self.Q, self._T = active.watch()
         self.S, self.Q, self.size = S.copy(), self.Q.copy(), len(active.members)
         self.S[active.members] = np.inf
-        self._entered, self._lengths, self._w = [], [], []
+        self._entered, self._lengths, self._w, self._least = [], [], [], np.inf
 
     def best(self):
         """Return the function of the largest Q^2/S, which is that of the largest gain."""
-        return int(np.argmax(self.Q * self.Q / self._start.independent(self.S, np.inf)))
+        return int(np.argmax(self.Q * self.Q / independent(self.S, np.inf)))
 
     def of_one(self, j):
         """Return S and Q of function j."""
@@ -53,10 +59,11 @@ class Growth:
         """Let function j enter with prior variance d."""
         m, (s, q) = self.size, self.of_one(j)
         if m == len(self._T):
-            self._T = np.concatenate([self._T, np.empty((m + 8, self._T.shape[1]))])
+            self._T = np.concatenate([self._T, np.empty((m // 2 + 8, self._T.shape[1]))])
         t = self._T[m]
         np.subtract(self._start.values.products_with(j), self._T[:m, j] @ self._T[:m], out=t)
         size = math.sqrt(1.0 / d + s)
+        self._least = min(self._least, s)
         t /= size
         w = q / size
         self.S -= t * t
@@ -69,16 +76,17 @@ class Growth:
         self._w.append(w)
 
     def finish(self):
-        """Give the functions to the model that this began with; afresh if it has more than twice as many."""
+        """Give the functions to the model that this began with; afresh if one of them is faint."""
         start, known = self._start, len(self._start.members)
-        if self.size > 2 * known:
+        if self._least < _FAINT:
             start.d[:] = self.d
             start.refresh()
         elif self._entered:
-            new = np.array(self._entered)
-            start.carry_on(np.append(start.members, new), self._bordered(start.alone(), new, known))
+            a = np.append(start.members, self._entered)
+            start.carry_on(a, self._bordered(start.alone(), known), self._T[: self.size])
 
-    def _bordered(self, members, new, known):
+    def _bordered(self, members, known):
+        new = self._entered
         d = self.d[new]
         columns = self._T[: self.size, new] * np.sqrt(d)
         corner = np.triu(columns[known:], 1)

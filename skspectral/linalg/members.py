@@ -1,7 +1,6 @@
 """The prior variances of few functions change; all other functions are out of sight."""
 
-import math
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.linalg.blas import dtrsm
@@ -30,6 +29,9 @@ class Members:
         y'C^-1 y and log|C|.
     yy : float
         y'y.
+    turn : callable or None
+        turn(rows) takes rows (k, M_0) in the coordinates of the root of the model that this one was made of,
+        by `scaled` or `without`, to those of its own root.
 
     Notes
     -----
@@ -44,17 +46,19 @@ class Members:
     nothing is lost that an orthogonal decomposition of all columns keeps, for a Cholesky decomposition of W.
     """
 
-    def __init__(self, d, root, w, pull, rest, log_det, yy):
+    def __init__(self, d, root, w, pull, rest, log_det, yy, turn=None):
         self.d, self.w, self.pull, self.rest, self.log_det, self.yy = d, w, pull, rest, log_det, yy
-        self._root = root
+        self._root, self.turn = root, turn
 
     @cached_property
     def root(self):
         """Computed when asked for: the evidence does without, and not every step is taken."""
         if isinstance(self._root, np.ndarray):
             return self._root
-        before, L, shrunk = self._root
-        return dtrsm(1.0, L, before, side=1, lower=1, trans_a=1) * shrunk[:, None]
+        before, shrunk = self._root
+        root = self.turn(before)
+        root *= shrunk[:, None]
+        return root
 
     @cached_property
     def undetermined(self):
@@ -89,22 +93,9 @@ class Members:
         moved = root @ dtrtrs(L, w, lower=1, trans=1)[0]
         rest = self.rest + (delta * self.pull) @ moved
         log_det = self.log_det + x.sum() + 2.0 * np.log(L.diagonal()).sum()
-        return Members(
-            self.d * np.exp(x), (root, L, shrunk), w, shrunk * moved, float(rest), float(log_det), self.yy
-        )
-
-    def joined(self, d, common, square, with_target):
-        """Return the model with one more function, of prior variance d, which is the last one then.
-
-        Given its products with the functions (M,), with itself and with the target. With t = root'D^1/2
-        common, its S = square - t't and its Q = with_target - w't, the triangle R = root^-1 gains the column
-        d^1/2 t above (1 + d S)^1/2.
-        """
-        t = (np.sqrt(self.d) * common) @ self.root
-        S, Q = max(square - t @ t, 0.0), with_target - self.w @ t
-        long = math.sqrt(1.0 + d * S)
-        w = np.array([math.sqrt(d) * Q / long])
-        return self.bordered(np.array([d]), math.sqrt(d) * t[:, None], np.array([[long]]), w)
+        turn = partial(dtrsm, 1.0, L, side=1, lower=1, trans_a=1)
+        d, pull = self.d / (shrunk * shrunk), shrunk * moved
+        return Members(d, (root, shrunk), w, pull, float(rest), float(log_det), self.yy, turn)
 
     def bordered(self, d, above, corner, w):
         """Return the model with m more functions, of which the triangle R and the target's w are known.
@@ -131,11 +122,18 @@ class Members:
         stay, m = ~leave, np.count_nonzero(leave)
         if m == len(leave):
             none = np.zeros(0)
-            return Members(none, np.zeros((0, 0)), none, none, self.yy, 0.0, self.yy)
+            return Members(none, np.zeros((0, 0)), none, none, self.yy, 0.0, self.yy, _to_nothing)
         factor, tau, *_ = dgeqrf(self.root[leave].T)
         log_det = self.log_det + 2.0 * np.log(np.abs(factor.diagonal())).sum()
-        size = _BLOCK * len(leave)
-        root = dormqr("R", "N", factor, tau, self.root[stay], size)[0][:, m:]
-        w = dormqr("L", "T", factor, tau, self.w[:, None], size)[0][:, 0]
+
+        def turn(rows):
+            return dormqr("R", "N", factor, tau, rows, _BLOCK * len(rows))[0][:, m:]
+
+        root, w = turn(self.root[stay]), dormqr("L", "T", factor, tau, self.w[:, None], _BLOCK)[0][:, 0]
         rest = self.rest + w[:m] @ w[:m]
-        return Members(self.d[stay], root, w[m:], root @ w[m:], float(rest), float(log_det), self.yy)
+        pull = root @ w[m:]
+        return Members(self.d[stay], root, w[m:], pull, float(rest), float(log_det), self.yy, turn)
+
+
+def _to_nothing(rows):
+    return rows[:, :0]
