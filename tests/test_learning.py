@@ -771,29 +771,30 @@ def test_the_prior_of_theta_is_part_of_value_and_gradient(make):
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
-@pytest.mark.parametrize("optimizer", ["default", "fmin_l_bfgs_b"])
-def test_every_factorisation_is_counted_once(outputs, optimizer, monkeypatch):
+@pytest.mark.parametrize(("optimizer", "n"), [("default", 40), ("fmin_l_bfgs_b", 40), ("default", 640)])
+def test_every_factorisation_is_counted_once(outputs, optimizer, n, monkeypatch):
     calls = []
 
-    def counted(name, module):
-        original = getattr(module, name)
-
+    def counted(original):
         def wrapper(*args, **kwargs):
-            calls.append(name)
+            calls.append(original)
             return original(*args, **kwargs)
 
-        monkeypatch.setattr(module, name, wrapper)
+        return wrapper
 
-    counted("symmetric_eigen", spectrum_module)
-    counted("dpotrf", resolvent_module)
+    monkeypatch.setattr(spectrum_module, "symmetric_eigen", counted(spectrum_module.symmetric_eigen))
+    for precision, routines in resolvent_module._ROUTINES.items():
+        in_precision = routines._replace(potrf=counted(routines.potrf))
+        monkeypatch.setitem(resolvent_module._ROUTINES, precision, in_precision)
     scanned = stack_module.evidence_terms_of_stack
     monkeypatch.setattr(
         "skspectral.learning.scan.evidence_terms_of_stack",
         lambda K, *rest: calls.extend(["scan"] * len(K)) or scanned(K, *rest),
     )
-    X, Y = data(n=40, m=outputs)
+    X, Y = data(n=n, m=outputs)
     gp = SpectralGPRegressor(RBF(1.0), optimizer=optimizer).fit(X, Y[:, 0] if outputs == 1 else Y)
     assert gp.n_decompositions_ == len(calls) > 3
+    assert (resolvent_module.lapack.spotrf in calls) == (n > 300 and outputs == 1)
 
 
 def test_the_smallest_noise_moves_with_the_kernel_matrix():

@@ -505,28 +505,15 @@ def test_starts_are_brought_into_the_box():
 
 
 def test_first_steps_with_the_curvature_of_other_rows_are_shorter():
-    def longest(curvature):
+    def longest(curvature, n_steps=0):
         walk = walk_in_box(at_rest(gradient=[-1e6]), [0], [-99], [99], curvature)
-        return longest_step(walk)
+        walk.n_steps = n_steps
+        walk.B = np.ones((1, 1))
+        walk.promise()
+        return float(walk._direction[0])
 
     assert longest(np.eye(1)) == 1.0
-    assert longest(None) == 2.0
-
-
-def longest_step(walk):
-    """Return the length of the next step where hardly any curvature limits it."""
-    walk.B = np.ones((1, 1))
-    walk.promise()
-    return float(walk._direction[0])
-
-
-@pytest.mark.parametrize(("share", "longest"), [(1.0, 2.0), (0.91, 2.0), (0.89, 2.0), (0.4, 1.2), (0.1, 0.3)])
-def test_steps_after_one_that_was_cut_are_little_longer_than_what_was_left(share, longest):
-    walk = walk_in_box(at_rest(gradient=[-1e6]), [0], [-99], [99], np.eye(1))
-    length = longest_step(walk)
-    there = np.array([share * length])
-    walk._take(there, at_rest(0.0, gradient=[-1e6])(there), 1e-3)
-    assert longest_step(walk) == pytest.approx(longest)
+    assert longest(None) == longest(np.eye(1), 1) == longest(None, 1) == 2.0
 
 
 def test_a_curvature_that_no_step_has_shown_promises_everything_but_once():

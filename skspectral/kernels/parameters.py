@@ -49,7 +49,8 @@ def free_parameters(kernel):
 
 def set_theta(parameters, theta):
     """Give `free_parameters` the values exp(theta)."""
-    start, values = 0, np.exp(theta)
+    start = 0
     for leaf, name, size in parameters:
-        leaf.set_params(**{name: values[start] if size == 1 else values[start : start + size]})
+        part = theta[start] if size == 1 else theta[start : start + size]
+        leaf.set_params(**{name: np.exp(part)})  # of several at once the last digit may differ
         start += size

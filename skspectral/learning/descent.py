@@ -17,8 +17,6 @@ __all__ = ["NEIGHBOURHOOD", "Descent", "lbfgs", "minimize_in_box", "with_seen_cu
 _ARMIJO = 1e-4
 # Largest change of a (log) parameter in one step, and in the first one with the curvature of other rows.
 _MAX_STEP, _MAX_FIRST_STEP = 2.0, 1.0
-# Share of a step, at most, that is left of one that was cut, and how much longer than that the next may be.
-_CUT, _LONGER = 0.9, 3.0
 # Way of a variable, in log units, that a curvature promises at most: what is flat here need not be so there.
 _FARTHEST = 4.0
 _MAX_HALVINGS = 12
@@ -177,8 +175,7 @@ class _Walk:
         self.B = _initial_curvature(self.here.gradient) if self.fresh else curvature.copy()
         self.idle = self.n_steps = self._n_edges = 0
         self.decrease = np.inf
-        self._longest = _MAX_STEP if self.fresh else _MAX_FIRST_STEP
-        self._drift, self._direction = np.zeros((2, *self.x.shape))
+        self._drift = np.zeros_like(self.x)
 
     def promise(self):
         """Return the decrease that the model promises; infinite where no step has shown the curvature."""
@@ -186,7 +183,8 @@ class _Walk:
         free = ~((self.x <= self.lower) & (gradient > 0) | (self.x >= self.upper) & (gradient < 0))
         if not (np.abs(gradient[free]) > _NO_SLOPE).any():
             return -np.inf
-        self._direction = _newton_direction(self.B, gradient, free, self._longest)
+        longest = _MAX_STEP if self.n_steps or self.fresh else _MAX_FIRST_STEP
+        self._direction = _newton_direction(self.B, gradient, free, longest)
         return np.inf if self.fresh and not self.idle else -0.5 * (gradient @ self._direction)
 
     def step(self, tolerance):
@@ -265,14 +263,8 @@ class _Walk:
         self.idle = self.idle + 1 if self.decrease < tolerance else 0
         self.B = _updated(self.B, x - self.x, there.gradient - self.here.gradient, self.fresh)
         moved = x - self.x
-        self._longest = self._longest_after(np.abs(moved).max())
         self._drift = np.where(np.sign(moved) == np.sign(self._drift), self._drift + moved, moved)
         self.x, self.here, self.fresh = x, there, False
-
-    def _longest_after(self, length):
-        """Return how long the next step may be: far longer ones than the last one that led down hardly do."""
-        was_cut = length < _CUT * np.abs(self._direction).max()
-        return min(_LONGER * length, _MAX_STEP) if was_cut else _MAX_STEP
 
     def _is_behind(self, value, decrease):
         """Return whether steps like the last one, to a value, do not lead to the one to beat."""
