@@ -79,10 +79,10 @@ class Run:
         """Time cases in turn, each warmed up."""
         return harness.time_in_turn(cases, repeats or self.repeats)
 
-    def against(self, peer, ours):
+    def against(self, peer, ours, repeats=None):
         """Time a peer and us in turn; return their median seconds, our timing, and what the peer returned."""
         seen = []
-        timings = self.time({"peer": lambda: seen.append(peer()), "ours": ours})
+        timings = self.time({"peer": lambda: seen.append(peer()), "ours": ours}, repeats)
         return timings["peer"].median, timings["ours"], seen[-1]
 
     def add_learned(self, row, difference, peer_seconds, timing, goal, *, what="GPR / ours"):

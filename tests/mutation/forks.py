@@ -159,7 +159,7 @@ def _run(session, items, out, limits):
 def renewed_codes(path, original, mutated):
     """Yield the functions of a file, loaded from the original text, with their code in the mutated one."""
     renewed = dict(_pairs(compile(original, path, "exec"), compile(mutated, path, "exec")))
-    for function in (f for f in gc.get_objects() if isinstance(f, FunctionType)):
+    for function in (f for f in gc.get_objects() if type(f) is FunctionType):
         if function.__code__.co_filename == path and function.__code__ in renewed:
             yield function, renewed[function.__code__]
 
