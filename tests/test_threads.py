@@ -12,7 +12,15 @@ from problems import smooth
 from sklearn.gaussian_process.kernels import RBF, Matern
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skspectral import KernelSearchCV, SpectralGPRegressor, SpectralKernelRidge, Spectrum
+from skspectral import (
+    KernelSearchCV,
+    RelevanceVectorRegressor,
+    SpectralGPRegressor,
+    SpectralKernelRidge,
+    Spectrum,
+)
+from skspectral.inference import candidates
+from skspectral.models import relevance
 from skspectral.support import threads
 from skspectral.support.threads import at_most, available_threads, threads_for
 
@@ -210,3 +218,25 @@ def test_items_are_mapped_in_order_with_one_thread_of_blas_each(n_threads, monke
     [(value, limits, worker)] = threads.map_in_threads(square, [7])
     assert (value, worker) == (49, threading.get_ident())
     assert list(limits) == list(before)  # all of BLAS for one item
+
+
+@pytest.mark.parametrize(("most", "inside"), [(30, 1), (29, 2)])
+def test_relevance_vectors_among_few_functions_have_one_thread(monkeypatch, most, inside):
+    seen, expand, adopt = [], relevance.expand, RelevanceVectorRegressor._adopt
+
+    def expanded(*args, **settings):
+        seen.append(available_threads())
+        return expand(*args, **settings)
+
+    def adopted(*args):
+        seen.append(available_threads())
+        return adopt(*args)
+
+    monkeypatch.setattr(relevance, "expand", expanded)
+    monkeypatch.setattr(RelevanceVectorRegressor, "_adopt", adopted)
+    monkeypatch.setattr(candidates, "_ALL", most)
+    X = np.linspace(0.0, 3.0, 30)[:, None]
+    with threadpool_limits(2):
+        RelevanceVectorRegressor().fit(X, np.sin(2.0 * X[:, 0]))
+        assert seen == [inside, inside]
+        assert available_threads() == 2

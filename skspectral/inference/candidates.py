@@ -5,6 +5,7 @@ a time; those that belong to the model join the pool, with others that nearly do
 The columns of n functions are made a few times, and memory is O(n) times the size of the pool.
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +15,7 @@ from ..linalg.active import Active, FunctionValues
 from ..support.threads import at_most
 from .sparse import Ascent, SparseFit, maximise, worthwhile
 
-__all__ = ["Expansion", "expand"]
+__all__ = ["Expansion", "expand", "on_one_thread"]
 
 # Functions up to which all are in the pool; how many it starts with beyond; most that join at a time.
 _ALL, _FIRST, _JOIN = 1500, 600, 600
@@ -60,6 +61,14 @@ class Expansion:
     def prior_variance(self):
         """Prior variances of the coefficients, (M,)."""
         return self.fit.noise_var * self.active.d / self.lengths**2
+
+
+def on_one_thread(n):
+    """Return a context for n functions on n rows: one thread of BLAS where all of them are in the pool.
+
+    Most of the work then is on small matrices, and threads that wait for the next large one slow it down.
+    """
+    return at_most(1) if n <= _ALL else nullcontext()
 
 
 def expand(dictionary, Y, noise, *, tol, max_iter, report=None):

@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
-from ..inference.candidates import expand
+from ..inference.candidates import expand, on_one_thread
 from ..inference.sparse_noise import ProfiledNoise
 from ..kernels.gammas import GAMMA_NAMES, matrices
 from ..kernels.gram import PrecomputedGram
@@ -187,16 +187,18 @@ class RelevanceVectorRegressor(MultiOutputMixin, RegressorMixin, SparseRegressio
             )
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._input_rules)
         data, kept = self._data(X, as_columns(y), sample_weight)
-        gamma = self._best_gamma(data) if isinstance(self.gamma, str) else self.gamma
-        dictionary = self._dictionary(data, self._gram_of(gamma))
-        expansions, scale = self._expand(dictionary, data)
+        with on_one_thread(len(data)):
+            gamma = self._best_gamma(data) if isinstance(self.gamma, str) else self.gamma
+            dictionary = self._dictionary(data, self._gram_of(gamma))
+            expansions, scale = self._expand(dictionary, data)
         if not all(e.fit.converged for e in expansions):
             warn_user(
                 f"The evidence is not at its maximum after {max(e.fit.n_steps for e in expansions)} steps. "
                 "Increase max_iter or tol.",
                 ConvergenceWarning,
             )
-        return self._adopt(dictionary, data, kept, expansions, scale, gamma, y.ndim)
+        with on_one_thread(len(data)):
+            return self._adopt(dictionary, data, kept, expansions, scale, gamma, y.ndim)
 
     def _expand(self, dictionary, data):
         """Return the expansion of each output, and the scales of the targets."""
