@@ -317,6 +317,14 @@ def test_single_precision_is_for_many_rows_and_one_parameter():
         assert ResolventObjective(many_rows(kernel)).roughly() is None
 
 
+@pytest.mark.parametrize("size", [1e-60, 1e-11, 1e-9, 1.0, 1e9, 1e11, 1e60])
+def test_weights_of_extreme_size_have_double_precision(size):
+    rough = ResolventObjective(many_rows(weight=np.full(objectives._MANY, size))).roughly()
+    assert (rough is not None) == (1e-10 < size < 1e10)
+    if rough is not None:
+        assert np.isfinite(rough(np.array([0.5, np.log(size)])).value)
+
+
 def test_curvatures_of_a_rough_objective_are_nearly_those_of_the_objective():
     objective, variables = ResolventObjective(many_rows()), np.array([0.5, -3.0])
     rough, exact = (each.with_curvature(variables).curvature for each in (objective.roughly(), objective))

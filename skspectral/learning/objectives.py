@@ -49,6 +49,8 @@ _CHOLESKY_ROUNDING, _EPS = 100.0, np.finfo(np.float64).eps
 _SLOPED = (1e-5, 1e3)
 # By how much single precision may be off in steps from afar, and the rows from which it pays.
 ROUGHLY, _MANY = 0.5, 300
+# Mean variances of K, with weights, of which all entries are numbers in single precision.
+_MODERATE = (1e-10, 1e10)
 # Distance of x below which two starts are one.
 _SAME_START = 1.0
 
@@ -228,11 +230,12 @@ class ResolventObjective:
         """Return this objective in single precision wherever that is off by `ROUGHLY` at most.
 
         Half of the time of many rows. None for few, for several parameters, whose contractions take as long
-        as before, and for kernels whose values are made in double precision.
+        as before, for kernels whose values are made in double precision, and for weights of extreme size.
         """
         task = self.task
         pays = len(task) >= _MANY and task.kernel.n_dims == 1
-        if not (pays and _has_single_precision(task.kernel, task.data.X)):
+        is_moderate = _MODERATE[0] < self._mean_variance < _MODERATE[1]
+        if not (pays and is_moderate and _has_single_precision(task.kernel, task.data.X)):
             return None
         rough = copy(self)
         rough._kernel_in_single, rough.n_calls = attach(task.kernel, task.data.X, np.float32), 0
