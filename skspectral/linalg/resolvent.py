@@ -11,8 +11,8 @@ from .rows import Rows, add_outer
 
 __all__ = ["OFF_BY_OF_SINGLE", "InverseResolvent", "Resolvent"]
 
-# By how much single precision is off in -2 log evidence, beside the trace of K over the noise ratio, as far as
-# was seen where that is below 1e6, and 0.01 or more in all; 1e-7 is usual.
+# By how much single precision is off in -2 log evidence, beside the trace of K over the noise ratio, as far
+# as was seen where that is below 1e6, and 0.01 or more in all; 1e-7 is usual.
 OFF_BY_OF_SINGLE = 5e-7
 
 # Rows of a triangle up to which LAPACK inverts it column by column without loss, and up to which it pays to
