@@ -63,11 +63,7 @@ class Explorer:
     def look(self, start, to_beat, curvature=None, home=None):
         """Return where a few steps from a start lead, fewer if they fall behind or come home."""
         limits = {"max_steps": _LOOK_STEPS, "to_beat": to_beat, "home": home}
-        near = self._approach(start, curvature, **limits)
-        if near is None:
-            return self.descend(start, curvature=curvature, tolerance=_LOOK_TOLERANCE, **limits)
-        has_given_up = near.evaluation.gradient is None
-        return near if has_given_up else self._end(near, tolerance=_LOOK_TOLERANCE, **limits)
+        return self._from_afar(start, curvature, _LOOK_TOLERANCE, **limits)
 
     def explore(self, starts, tolerance, max_calls=np.inf):
         """Return the best end that descents from all starts and hops find, and the next best if it is close.
@@ -103,33 +99,33 @@ class Explorer:
         The first is followed to its end, others as long as they lead elsewhere and look promising.
         """
         (x, curvature), *others = starts
-        near = None if curvature is None else self._approach(x, curvature)
-        if near is None:
-            ends = [self.descend(x, curvature=curvature, tolerance=tolerance)]
+        if curvature is None:
+            first = self.descend(x, tolerance=tolerance)
         else:
-            ends = [self._end(near, tolerance=tolerance)]
+            first = self._from_afar(x, curvature, tolerance)
+        ends = [first]
         for x, curvature in others:
             best = min(ends, key=lambda end: end.value)
             if is_elsewhere(x, best):
                 ends.append(self.look(x, best.value, curvature, home=best.x))
         return worth_keeping(ends)
 
-    def _approach(self, start, curvature, **limits):
-        """Return the descent to near its end of an objective that is cheaper and rough; None without one."""
+    def _from_afar(self, start, curvature, tolerance, **limits):
+        """Return the descent from a start, to near its end with a cheaper objective if there is one.
+
+        Where limits made that give up, it has no gradient, and is all there is.
+        """
         roughly = getattr(self.objective, "roughly", None)
         rough = None if roughly is None else roughly()
         if rough is None:
-            return None
+            return self.descend(start, curvature=curvature, tolerance=tolerance, **limits)
         settings = {"curvature": curvature, "tolerance": _FAR * ROUGHLY, "report": self.report}
         near = minimize_in_box(rough, start, self.lower, self.upper, **settings, **limits)
         self.objective.n_calls += rough.n_calls
-        return near
-
-    def _end(self, near, **settings):
-        """Return the descent from where a rough one ended."""
-        if near.evaluation.off_by < ROUGHLY:  # at the end it was not rough
-            return self.go_on(near, **settings)
-        return self.descend(near.x, curvature=near.curvature, **settings)
+        if near.evaluation.gradient is None:
+            return near
+        here = near.evaluation if near.evaluation.off_by < ROUGHLY else None  # in the end it was not rough
+        return self.descend(near.x, curvature=near.curvature, here=here, tolerance=tolerance, **limits)
 
     def _hops(self):
         return [(variable, way) for variable in range(self.n_hopping) for way in (_HOP, -_HOP)]
