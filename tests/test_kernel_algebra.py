@@ -19,7 +19,15 @@ from skspectral.kernels.algebra import contract, evaluate
 from skspectral.kernels.attached import _exp, attach
 from skspectral.kernels.derivative_products import derivative_products
 from skspectral.kernels.pairs import Pairs
-from skspectral.kernels.parameters import with_theta
+from skspectral.kernels.parameters import (
+    bounds_of,
+    free_parameters,
+    hyperparameters_of,
+    n_dims_of,
+    set_theta,
+    theta_of,
+    with_theta,
+)
 
 ARD = [0.7, 1.3, 2.9]
 KERNELS = [
@@ -224,6 +232,25 @@ def test_a_kernel_with_other_parameters_is_a_clone_with_them(kernel):
     assert moved.theta == pytest.approx(theta)
     assert str(kernel) == before  # nothing of it is shared that was set
     assert with_theta(moved, kernel.theta).theta == pytest.approx(kernel.theta)
+    assert_same_parameters(kernel)
+    assert_same_parameters(moved)
+
+
+def assert_same_parameters(kernel):
+    assert np.array_equal(theta_of(kernel), kernel.theta)
+    assert np.array_equal(bounds_of(kernel), kernel.bounds)
+    assert n_dims_of(kernel) == kernel.n_dims
+    assert [h.name for h in hyperparameters_of(kernel)] == [h.name for h in kernel.hyperparameters]
+
+
+def test_a_kernel_without_free_parameters_has_none():
+    assert_same_parameters(RBF(1.0, "fixed") * ConstantKernel(2.0, "fixed"))
+
+
+def test_parameters_of_kernels_inside_are_set_too():
+    kernel = RBF(2.0) ** 2.0 + ConstantKernel(3.0)
+    set_theta(list(free_parameters(kernel)), np.log([5.0, 7.0]))
+    assert np.exp(kernel.theta) == pytest.approx([5.0, 7.0])
 
 
 def test_kernels_that_treat_theta_in_their_own_way_are_asked():
@@ -238,3 +265,4 @@ def test_kernels_that_treat_theta_in_their_own_way_are_asked():
 
     assert with_theta(Doubled(1.0), np.log([6.0])).length_scale == pytest.approx(3.0)
     assert with_theta(Doubled(1.0) + RBF(1.0), np.log([6.0, 5.0])).k1.length_scale == pytest.approx(3.0)
+    assert_same_parameters(Doubled(1.0) + RBF(1.0))

@@ -28,6 +28,7 @@ from sklearn.gaussian_process.kernels import (
 
 from .algebra import contract, evaluate
 from .pairs import Pairs
+from .parameters import hyperparameters_of
 from .stationary import radial
 
 __all__ = ["attach"]
@@ -93,7 +94,7 @@ class _Leaf:
     """A kernel that is not made of others."""
 
     def __init__(self, kernel, inputs):
-        params, parameters = kernel.get_params(), kernel.hyperparameters  # those of kernels inside, too
+        params, parameters = kernel.get_params(), hyperparameters_of(kernel)  # those of kernels inside, too
         self.kernel, self.inputs = kernel, inputs
         self.fixed = {h.name: params[h.name] for h in parameters if h.fixed}
         self.free = [(h.name, h.n_elements) for h in parameters if not h.fixed]

@@ -26,6 +26,7 @@ from sklearn.gaussian_process.kernels import (
 
 from ..support.threads import map_in_threads
 from .algebra import evaluate, periodic_slopes
+from .parameters import hyperparameters_of, n_dims_of
 from .stationary import half_squared_distances, radial, scaled_inputs, share_by_alpha
 
 __all__ = ["derivative_products"]
@@ -71,7 +72,7 @@ class _Slab:
 
 def _products(kernel, slab, O):
     """Return the products of the rows of a slab, (n, p)."""
-    if not kernel.n_dims:
+    if not n_dims_of(kernel):
         return np.empty((len(slab.some), 0))
     if type(kernel) is Sum:
         return np.hstack([_products(each, slab, O) for each in (kernel.k1, kernel.k2)])
@@ -83,7 +84,7 @@ def _products(kernel, slab, O):
         slope = kernel.exponent * K ** (kernel.exponent - 1)
         return _products(kernel.kernel, slab, slope if O is None else O * slope)
     products = _RULES[type(kernel)](kernel, slab, O)
-    free = [products[h.name] for h in kernel.hyperparameters if not h.fixed]
+    free = [products[h.name] for h in hyperparameters_of(kernel) if not h.fixed]
     return np.column_stack(free)
 
 

@@ -1,11 +1,24 @@
-"""Kernels with other values of their free parameters, in a fraction of scikit-learn's time."""
+"""Free parameters of kernels, and kernels with other values of them, in a fraction of the usual time.
+
+scikit-learn's kernels look through all of their attributes for hyperparameters, and through the signatures of
+their constructors for values, each time they are asked.
+"""
 
 from copy import copy
+from functools import cache
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel, KernelOperator, Product, Sum
 
-__all__ = ["free_parameters", "set_theta", "with_theta"]
+__all__ = [
+    "bounds_of",
+    "free_parameters",
+    "hyperparameters_of",
+    "n_dims_of",
+    "set_theta",
+    "theta_of",
+    "with_theta",
+]
 
 
 def with_theta(kernel, theta):
@@ -21,6 +34,59 @@ def with_theta(kernel, theta):
     return kernel
 
 
+def _copied(kernel):
+    kernel = copy(kernel)
+    if type(kernel) in (Sum, Product):
+        kernel.k1, kernel.k2 = _copied(kernel.k1), _copied(kernel.k2)
+    return kernel
+
+
+def theta_of(kernel):
+    """Return ``kernel.theta``."""
+    if not _is_plain(kernel):
+        return kernel.theta
+    values = [getattr(leaf, parameter.name) for leaf, parameter in free_parameters(kernel)]
+    return np.log(np.hstack(values)) if values else np.empty(0)
+
+
+def bounds_of(kernel):
+    """Return ``kernel.bounds``."""
+    if not _is_plain(kernel):
+        return kernel.bounds
+    bounds = [parameter.bounds for _, parameter in free_parameters(kernel)]
+    return np.log(np.vstack(bounds)) if bounds else np.empty(0)
+
+
+def n_dims_of(kernel):
+    """Return ``kernel.n_dims``."""
+    if not _is_plain(kernel):
+        return kernel.n_dims
+    return sum(parameter.n_elements for _, parameter in free_parameters(kernel))
+
+
+def free_parameters(kernel):
+    """Yield (kernel, hyperparameter) of the kernels that a kernel is made of, in the order of theta."""
+    if isinstance(kernel, KernelOperator):
+        yield from free_parameters(kernel.k1)
+        yield from free_parameters(kernel.k2)
+        return
+    for parameter in hyperparameters_of(kernel):
+        if not parameter.fixed:
+            yield kernel, parameter
+
+
+def hyperparameters_of(kernel):
+    """Return ``kernel.hyperparameters``."""
+    if isinstance(kernel, KernelOperator) or not _is_plain(kernel):
+        return kernel.hyperparameters
+    return [getattr(kernel, name) for name in _names_of_hyperparameters(type(kernel))]
+
+
+@cache
+def _names_of_hyperparameters(kind):
+    return [name for name in dir(kind) if name.startswith("hyperparameter_")]
+
+
 def _is_plain(kernel):
     """Return whether a kernel is made of scikit-learn's own, each with theta of its own parameters."""
     if type(kernel) in (Sum, Product):
@@ -29,28 +95,14 @@ def _is_plain(kernel):
     return kind.__module__ == Kernel.__module__ and kind.theta is Kernel.theta
 
 
-def _copied(kernel):
-    kernel = copy(kernel)
-    if type(kernel) in (Sum, Product):
-        kernel.k1, kernel.k2 = _copied(kernel.k1), _copied(kernel.k2)
-    return kernel
-
-
-def free_parameters(kernel):
-    """Yield the kernels that a kernel is made of with names and sizes of their parameters, as in theta."""
-    if isinstance(kernel, KernelOperator):
-        yield from free_parameters(kernel.k1)
-        yield from free_parameters(kernel.k2)
-        return
-    for parameter in kernel.hyperparameters:
-        if not parameter.fixed:
-            yield kernel, parameter.name, parameter.n_elements
-
-
 def set_theta(parameters, theta):
     """Give `free_parameters` the values exp(theta)."""
     start = 0
-    for leaf, name, size in parameters:
-        part = theta[start] if size == 1 else theta[start : start + size]
-        leaf.set_params(**{name: np.exp(part)})  # of several at once the last digit may differ
+    for leaf, parameter in parameters:
+        size = parameter.n_elements
+        value = np.exp(theta[start] if size == 1 else theta[start : start + size])
+        if _is_plain(leaf):
+            setattr(leaf, parameter.name, value)
+        else:
+            leaf.set_params(**{parameter.name: value})  # which may be one of a kernel inside
         start += size

@@ -20,6 +20,8 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
+from .parameters import bounds_of, hyperparameters_of, theta_of
+
 __all__ = [
     "KernelParts",
     "additive_terms",
@@ -183,7 +185,7 @@ def additive_terms(kernel):
 def parameter_names(kernel):
     """Return a name for each entry of ``kernel.theta``, indexed where a parameter is a vector."""
     names = []
-    for h in kernel.hyperparameters:
+    for h in hyperparameters_of(kernel):
         if not h.fixed:
             names += [h.name] if h.n_elements == 1 else [f"{h.name}[{i}]" for i in range(h.n_elements)]
     return names
@@ -213,7 +215,7 @@ def _has(kernel, kind):
 
 def parameters_at_bounds(kernel):
     """Return (name, "lower" or "upper") of every parameter that lies at a bound of its own."""
-    rows = zip(parameter_names(kernel), kernel.theta, kernel.bounds, strict=True)
+    rows = zip(parameter_names(kernel), theta_of(kernel), bounds_of(kernel), strict=True)
     return [
         (name, "lower" if abs(value - low) < abs(value - high) else "upper")
         for name, value, (low, high) in rows

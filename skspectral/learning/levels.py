@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from ..decomposition.decompose import Decomposition
 from ..decomposition.plan import SMALLEST_N, Route
 from ..inference.solution import Solution
+from ..kernels.parameters import bounds_of, n_dims_of, theta_of
 from ..kernels.parts import has_white_noise, parameter_names
 from ..support.exceptions import IndefiniteKernelError
 from ..support.threads import available_threads, threads_for
@@ -100,7 +101,7 @@ def learn_from_starts(task, *, optimizer=None, n_restarts=0, random_state=None, 
     report : callable, default=None
         As in `learn`.
     """
-    starts, bounds = [task.kernel.theta], task.kernel.bounds
+    starts, bounds = [theta_of(task.kernel)], bounds_of(task.kernel)
     if n_restarts:
         if not np.isfinite(bounds).all():
             raise ValueError(
@@ -243,7 +244,7 @@ def _found(explorer, coarser, theta, is_last):
     """Return what a level finds: by exploring, or from the ends of a coarser level."""
     objective = explorer.objective
     task, n_rows = objective.task, len(objective.task)
-    is_users = is_last and np.array_equal(theta, task.kernel.theta)
+    is_users = is_last and np.array_equal(theta, theta_of(task.kernel))
     if coarser is None:
         return _Found(explored(explorer, theta, is_users), n_rows)
     growth = n_rows / coarser.n_rows
@@ -345,7 +346,7 @@ def _halvings(task):
     """Return how often the rows are halved for the coarsest level."""
     fewest = max(
         _COARSEST,
-        _COARSEST_EACH * task.kernel.n_dims,
+        _COARSEST_EACH * n_dims_of(task.kernel),
         _ROWS_PER_MEAN_FUNCTION * task.data.rows.n_mean,
     )
     return max(0, int(np.log2(len(task) / fewest)))

@@ -7,6 +7,7 @@ from ..decomposition.decompose import decompose, decompose_on_landmarks
 from ..inference.averaging import integrate_variances
 from ..inference.solution import warn_of_unknown_spread, warn_of_vanished_noise
 from ..kernels.gram import make_gram
+from ..kernels.parameters import n_dims_of
 from ..learning.descent import lbfgs
 from ..learning.levels import learn_from_starts
 from ..learning.patterns import by_patterns
@@ -68,7 +69,7 @@ class ProcessFitting:
 
     def _learns(self, task):
         """Return whether there are parameters to learn, and a signal that depends on them."""
-        has_parameters = not self._is_precomputed and task.kernel.n_dims > 0
+        has_parameters = not self._is_precomputed and n_dims_of(task.kernel) > 0
         return self.optimizer is not None and has_parameters and task.bounds.signal[1] > 0
 
     def _learner(self, task):
