@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import cached_property, wraps
 from math import inf, log
 
 import numpy as np
@@ -117,6 +117,12 @@ class Box:
         upper = np.minimum(self.noise_max, from_above)
         return lower, upper, from_below > self.noise_min, from_above < self.noise_max
 
+    @cached_property
+    def of_first(self):
+        """The four bounds of the first output, as numbers."""
+        ends = self.noise_min, self.noise_max, self.signal_min, self.signal_max
+        return tuple(float(end[0]) for end in ends)
+
     def face(self, name):
         """Return the box in which the variance of a bound stays there, and the other one is free.
 
@@ -188,8 +194,7 @@ def profile_at_one(n, A, A1, H, H1, g, box=None):
         return inf, 0.0, 0.0, None
     b, L1, held_by = A / max(n, 1), A1 / A, None
     if box is not None:
-        ends = box.noise_min, box.signal_min, box.noise_max, box.signal_max
-        noise_min, signal_min, noise_max, signal_max = (float(end[0]) for end in ends)
+        noise_min, noise_max, signal_min, signal_max = box.of_first
         lower, upper = max(noise_min, g * signal_min), min(noise_max, g * signal_max)
         if b < lower:
             b, held_by = lower, "signal_min" if g * signal_min > noise_min else "noise_min"

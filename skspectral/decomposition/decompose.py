@@ -149,7 +149,7 @@ class Problem:
         """Return the solution of a decomposition: the one it was certified with, if that is the same."""
         if decomposition.certified is not None and self._is_by_evidence and not self.correlated:
             return decomposition.certified.solution
-        rotated = decomposition.spectrum.rotate(self.data.Y)
+        rotated = decomposition.spectrum.rotate(self.data.Y, self.data.standardised)
         if self.correlated:
             return solve_correlated(rotated)
         if self.noise_ratio is not None:
@@ -191,7 +191,7 @@ def decompose_matrix(gram, data, indefinite="refuse"):
     with threads_for(len(data)):
         K, precision = gram.square(data.X), gram.precision(data.X)
         settings = {"precision": precision, "indefinite": indefinite, "overwrite_K": True}
-        return Decomposition(Spectrum.from_gram(K, data.basis, data.weight, **settings))
+        return Decomposition(Spectrum.on_rows(K, data.rows, **settings))
 
 
 def decompose_on_landmarks(problem, landmarks):

@@ -5,6 +5,7 @@ Every kind of kernel gets the same verbs, so that nothing downstream asks which 
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, Kernel
@@ -54,7 +55,7 @@ class _OnRows:
         """
         if getattr(X, "ndim", 1) != 2 or X.dtype.kind not in "fiub":
             return scattered(np.arange(X.shape[0], dtype=np.float64))
-        direction = np.random.default_rng(0).uniform(1.0, 2.0, X.shape[1])
+        direction = _direction(X.shape[1])
         return scattered(X @ direction if hasattr(X, "tocsr") else (X * direction).sum(axis=1))
 
     def columns(self, X, chosen):
@@ -213,6 +214,12 @@ def make_gram(kernel, params=None):
     if isinstance(kernel, str) and kernel == "precomputed":
         return PrecomputedGram()
     return PairwiseGram(kernel, dict(params or {}))
+
+
+@lru_cache(maxsize=16)
+def _direction(n_inputs):
+    """Return numbers by which inputs are added up, the same each time."""
+    return np.random.default_rng(0).uniform(1.0, 2.0, n_inputs)
 
 
 def scattered(values):

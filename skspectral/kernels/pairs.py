@@ -38,7 +38,7 @@ class Pairs:
     def matrix(self, n):
         """Return a fresh matrix of n rows."""
         off = self.off if np.ndim(self.off) else np.full(n * (n - 1) // 2, float(self.off))
-        K = squareform(off) if n > 1 else np.zeros((n, n))
+        K = squareform(off, checks=False) if n > 1 else np.zeros((n, n))
         K.flat[:: n + 1] = self.diagonal
         return K
 

@@ -20,8 +20,8 @@ class Evaluation:
     gradient : ndarray of shape (p,) or callable
         Its derivatives by the outer variables, or what makes them: most of the cost, and only where they are
         asked for.
-    variances : tuple of ndarray
-        Noise and signal variances there.
+    variances : tuple of ndarray or callable
+        Noise and signal variances there, or what makes them.
     rank : int or None
         Rank of the factor that stood for K, None for K itself.
     off_by : float
@@ -33,7 +33,7 @@ class Evaluation:
     """
 
     def __init__(self, value, gradient, variances=(), rank=None, off_by=_OFF_BY, curvature=None, face=None):
-        self.value, self._gradient, self.variances = value, gradient, variances
+        self.value, self._gradient, self._variances = value, gradient, variances
         self.rank, self.off_by, self.curvature, self.face = rank, off_by, curvature, face
 
     @classmethod
@@ -47,6 +47,13 @@ class Evaluation:
         if callable(self._gradient):
             self._gradient = self._gradient()  # without the matrices that it was made from
         return self._gradient
+
+    @property
+    def variances(self):
+        """Noise and signal variances."""
+        if callable(self._variances):
+            self._variances = self._variances()
+        return self._variances
 
     def without_gradient(self):
         """Return the evaluation without its gradient, and the matrices that it would be made from."""

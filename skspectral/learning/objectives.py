@@ -157,7 +157,7 @@ class ResolventObjective:
         self._is_noise_free = bounds.allow_no_noise(len(task), self._factors.scale)
         limits = bounds.of_signal if self._is_noise_free else bounds
         self._limits = None if limits.is_free else limits.box(self._factors.scale)
-        self._is_face = False
+        self._is_face, self._n_free = False, self._factors.rows.n_free
         weight = 1.0 if task.data.weight is None else task.data.weight
         self._mean_variance = float(np.mean(weight * task.kernel.diag(task.data.X))) or 1.0
 
@@ -262,8 +262,7 @@ class ResolventObjective:
         if not np.isfinite(f):
             return Evaluation.undefined(variables)
         value, by_prior = self.task.with_prior(theta, f, 0.0)
-        noise_var = b * self._factors.scale**2
-        variances = noise_var, finite_ratio(noise_var, g)
+        variances = partial(_variances_of_one, b, g, self._factors.scale)
         face = None if self._is_face else face  # a face has no edges
         return Evaluation(value, partial(_gradient, slopes, by_prior), variances, face=face, **more)
 
@@ -330,7 +329,7 @@ class ResolventObjective:
         return profile, slopes, {"rank": factor.rank, "off_by": _OFF_BY_OF_FACTORS}
 
     def _profile(self, g, A, A1, H, H1):
-        return profile_at_one(self._factors.rows.n_free, A, A1, H, H1, g, self._limits)
+        return profile_at_one(self._n_free, A, A1, H, H1, g, self._limits)
 
 
 def _has_single_precision(kernel, X):
@@ -341,6 +340,12 @@ def _has_single_precision(kernel, X):
 def _gradient(slopes, by_prior):
     by_theta, by_x = slopes()
     return np.append(by_theta + by_prior, by_x)
+
+
+def _variances_of_one(b, g, scale):
+    """Return noise and signal variance at noise ratio g, from the standardised noise variance b."""
+    noise_var = b * scale**2
+    return noise_var, finite_ratio(noise_var, g)
 
 
 def _variances(tuned):

@@ -83,10 +83,9 @@ def _profiles(task, thetas, x):
     """Return values of theta at which the kernel is finite, and -2 log evidence there at each x, (k, j)."""
     rows, kernel = task.data.rows, attach(task.kernel, task.data.X)
     with np.errstate(over="ignore", invalid="ignore"):  # kernels beyond all numbers are left out
-        pairs = [kernel.at(np.array([theta])).K for theta in thetas]
-        finite = np.array([np.isfinite(K.sum()) for K in pairs])
-    stack = np.array([K.matrix(len(rows)) for K, is_finite in zip(pairs, finite, strict=True) if is_finite])
-    thetas = thetas[finite]
+        stack = np.array([kernel.at(theta[None]).K.matrix(len(rows)) for theta in thetas])
+        finite = np.isfinite(stack.sum(axis=(1, 2)))
+    stack, thetas = stack[finite], thetas[finite]
     if not len(thetas):
         return thetas, np.zeros((0, len(x)))
     A, H = evidence_terms_of_stack(stack, rows, task.data.standardised[0][:, 0], np.exp(x))

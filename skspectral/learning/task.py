@@ -70,7 +70,7 @@ class Task:
 
     def drawn(self, n_rows):
         """Return indices of so many rows, drawn by their content; those of fewer rows are among them."""
-        return np.sort(self.data.shuffled(self.problem().gram)[:n_rows])
+        return np.sort(self.data.shuffled(make_gram(self.kernel))[:n_rows])
 
     def subset(self, keep):
         """Return the task of some of the rows."""

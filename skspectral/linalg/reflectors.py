@@ -2,7 +2,7 @@
 
 import numpy as np
 from scipy.linalg import eigh, svd
-from scipy.linalg.lapack import dgemqrt, dgeqrt, dsytrd, dsytrd_lwork, dtrtri
+from scipy.linalg.lapack import dgemqrt, dgeqrt, dsyevd, dsytrd, dsytrd_lwork, dtrtri
 
 try:
     from scipy.linalg.lapack import dstevd
@@ -99,13 +99,19 @@ def symmetric_eigen(A):
     """
     n = len(A)
     if n <= _SMALL or dstevd is None:
-        return eigh(A, overwrite_a=True, driver="evd", check_finite=False)
+        s, U, info = dsyevd(A, lower=1, overwrite_a=1)
+        _check_converged(info)
+        return s, U
     reduced, diagonal, off, tau, _ = dsytrd(A, lower=1, lwork=int(dsytrd_lwork(n, lower=1)[0]), overwrite_a=1)
     s, V, info = dstevd(diagonal, off, compute_v=1)
-    if info:
-        raise np.linalg.LinAlgError("The eigenvalues of a tridiagonal matrix did not converge.")
+    _check_converged(info)
     reflectors = np.asfortranarray(reduced[1:, :-1])
     return s, ReflectedVectors(reflectors, _block_factors(reflectors, tau), V, offset=1)
+
+
+def _check_converged(info):
+    if info:
+        raise np.linalg.LinAlgError("The eigenvalues of a symmetric matrix did not converge.")
 
 
 def _block_factors(reflectors, tau):

@@ -1,6 +1,7 @@
 """A kernel matrix factorised at a single noise ratio, for outer steps that need no spectrum."""
 
 from dataclasses import dataclass
+from math import log
 from typing import NamedTuple
 
 import numpy as np
@@ -53,7 +54,7 @@ class Resolvent:
     factor : ndarray of shape (n, n)
         L of PKP + shift QQ' + gI = LL', zeros above it, in BLAS's order.
     shift : float
-        Eigenvalue that the mean space was given in the factorisation.
+        Eigenvalue that the mean space was given in the factorisation; 0 where there is none.
     log_det : float
         log |A'KA + gI|, A a basis of the complement of the mean space.
     noise_ratio : float
@@ -78,9 +79,9 @@ class Resolvent:
             If PKP + gI is not positive definite.
         """
         rows.project(K)
-        # The mean space gets an eigenvalue like the largest: g alone there would spoil the condition.
-        shift = float(np.trace(K))
-        if rows.n_mean:
+        shift = 0.0
+        if rows.n_mean:  # an eigenvalue like the largest there: g alone would spoil the condition
+            shift = float(np.trace(K))
             Q = rows.Q.astype(K.dtype, copy=False)
             add_outer(K, K.dtype.type(shift) * Q, Q)
         K.flat[:: len(K) + 1] += noise_ratio
@@ -88,7 +89,7 @@ class Resolvent:
         if info:
             raise IndefiniteKernelError(-noise_ratio, 0.0)
         pivots = factor.diagonal().astype(np.float64, copy=False)
-        log_det = 2.0 * np.log(pivots).sum() - rows.n_mean * np.log(shift + noise_ratio)
+        log_det = 2.0 * float(np.log(pivots).sum()) - rows.n_mean * log(shift + noise_ratio)
         return cls(factor, shift, log_det, noise_ratio, rows)
 
     def apply(self, Z):
@@ -102,7 +103,7 @@ class Resolvent:
         A = sum e v = g z'Mz and H = -sum log v = log|A'KA + gI| - (n - q) log g.
         """
         g, n, dual = self.noise_ratio, len(z) - self.rows.n_mean, self.apply(z)
-        return g * (z @ dual), self.log_det - n * np.log(g), dual
+        return g * (z @ dual), self.log_det - n * log(g), dual
 
     def inverse(self):
         """Return M itself, made in the memory of the factor: this object is of no use any more."""

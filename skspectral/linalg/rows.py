@@ -102,6 +102,8 @@ class Rows:
     @cached_property
     def counts(self):
         """The numbers that criteria ask for."""
+        if not self._are_weighted:
+            return RowCounts(len(self), self.n_mean, 0.0, float(len(self) > 0))
         root = self.sqrt_weight[self.present]
         weights = float((root**2).mean()) if len(root) else 0.0
         return RowCounts(len(root), self.n_mean, float(np.log(root).sum()), weights)
@@ -167,17 +169,18 @@ class Rows:
 
         A rank-2q update in place: with B = Q(Q'KQ)/2 - KQ it is K + QB' + BQ'. K may be of float32.
         """
-        Q = self.Q.astype(K.dtype, copy=False)
         if self._are_weighted:
             with np.errstate(over="ignore"):
                 K *= self.sqrt_weight
                 K *= self.sqrt_weight.T
             check_kernel_values(K)
+        if not self.n_mean:
+            return np.zeros((len(K), 0), dtype=K.dtype)
+        Q = self.Q.astype(K.dtype, copy=False)
         KQ = K @ Q
-        if self.n_mean:
-            B = K.dtype.type(0.5) * Q @ (Q.T @ KQ) - KQ
-            add_outer(K, Q, B)
-            add_outer(K, B, Q)
+        B = K.dtype.type(0.5) * Q @ (Q.T @ KQ) - KQ
+        add_outer(K, Q, B)
+        add_outer(K, B, Q)
         return KQ
 
 

@@ -145,9 +145,23 @@ class Spectrum(WithoutCache):
         eigenvalue c, chosen twice above all others, and above what PKP is rounded from, so the rest of its
         eigenvectors are U. These are rank-q updates of K in place; no second n x n matrix is made.
         """
+        rows = Rows.make(len(K), basis, sample_weight)
+        settings = {"precision": precision, "indefinite": indefinite, "overwrite_K": overwrite_K}
+        return cls.on_rows(K, rows, **settings)
+
+    @classmethod
+    def on_rows(
+        cls,
+        K: FloatArray,
+        rows: Rows,
+        *,
+        precision: float = _EPS,
+        indefinite: str = "refuse",
+        overwrite_K: bool = False,
+    ) -> Self:
+        """Decompose a kernel matrix on rows whose weights and mean functions are known; see `from_gram`."""
         K = _own_copy(K, overwrite_K)
         check_kernel_values(K)
-        rows = Rows.make(len(K), basis, sample_weight)
         KQ = rows.project(K)
         size, mean_size = norm(K), norm(rows.Q.T @ KQ)
         if rows.n_mean:
@@ -265,9 +279,12 @@ class Spectrum(WithoutCache):
         lead = np.column_stack([self.dense_U[:, -1], Q @ (M / (size or 1.0))])
         return lead @ np.column_stack([self.dense_U[:, -1], Q]).T / (self.s[-1] + size)
 
-    def rotate(self, Y: FloatArray) -> RotatedRows:
-        """Return the targets Y (n, m) in the eigenbasis, O(n r m)."""
-        Z, scale, basis_part = self.rows.standardise(Y)
+    def rotate(self, Y: FloatArray, standardised: tuple | None = None) -> RotatedRows:
+        """Return the targets Y (n, m) in the eigenbasis, O(n r m).
+
+        `standardised` is what `Rows.standardise` makes of them, where that is known.
+        """
+        Z, scale, basis_part = self.rows.standardise(Y) if standardised is None else standardised
         y_tilde = self.U.T @ Z
         null_residual, null_energy = np.zeros((1, 1)), np.zeros(Z.shape[1])
         if self.n_null:

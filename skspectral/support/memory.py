@@ -1,6 +1,7 @@
 """How much memory there is, and whether something fits."""
 
 import os
+from functools import cache
 
 import numpy as np
 
@@ -10,6 +11,7 @@ __all__ = ["check_fits", "check_memory", "physical_memory"]
 _TEMPORARIES = 3
 
 
+@cache
 def physical_memory():
     """Return the bytes of memory of this machine, infinity where that is not known."""
     if not hasattr(os, "sysconf"):
