@@ -127,7 +127,7 @@ class CorrelatedSolution(CorrelatedTuned, Solution):
         independent, rotated = Solution.of(tuned.independent), tuned.rotated
         dual = independent.range_dual @ tuned.basis.back.T
         beta = rotated.spectrum.mean_coefficients(rotated, dual)
-        return cls(**(vars(tuned) | {"independent": independent}), range_dual=dual, beta=beta)
+        return cls(**(tuned.by_field() | {"independent": independent}), range_dual=dual, beta=beta)
 
     @property
     def dual(self):

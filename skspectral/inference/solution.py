@@ -45,7 +45,7 @@ class Solution(Tuned):
         rotated = tuned.rotated
         dual = rotated.spectrum.dual(rotated, tuned.noise_ratio)
         beta = rotated.spectrum.mean_coefficients(rotated, dual)
-        return cls(**vars(tuned), range_dual=dual, beta=beta)
+        return cls(**tuned.by_field(), range_dual=dual, beta=beta)
 
     @property
     def spectrum(self) -> Spectrum:

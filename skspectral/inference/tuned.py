@@ -5,11 +5,13 @@ serves sums over rows as well as the rows themselves.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ..criteria import CRITERIA, profile, value_at
 from ..linalg.rotated import Rotated
+from ..support.pickling import WithoutCache
 from .tuning import TuningResult, look_at_each, minimize_each
 from .variances import (
     LARGEST,
@@ -42,7 +44,7 @@ _LARGEST_RATIO = 1e300
 
 
 @dataclass(frozen=True)
-class Tuned:
+class Tuned(WithoutCache):
     """The variances of m outputs, in the units of y, and what follows from them without eigenvectors.
 
     Attributes
@@ -110,7 +112,12 @@ class Tuned:
     @property
     def log_evidence(self):
         """Log (restricted) evidence of the reported variances, (m,)."""
-        return _value_at_variances(self.rotated, CRITERIA["evidence"], self.noise_ratio, self.noise_var)
+        b = standardised(self.noise_var, self.rotated)
+        return _public_value(self.rotated, CRITERIA["evidence"], self._evidence_terms, b)[0]
+
+    @cached_property
+    def _evidence_terms(self):
+        return CRITERIA["evidence"](self.rotated, np.log(self.noise_ratio)[None])
 
     @property
     def effective_dof(self):
@@ -127,8 +134,11 @@ class Tuned:
         varying = np.flatnonzero(self.rotated.varies)
         if not len(varying):
             return 0.0, varying, None, None, None
-        rotated = self.rotated.select(varying)
-        terms = criterion(rotated, np.log(self.noise_ratio[varying])[None])
+        if len(varying) == self.rotated.n_outputs and criterion is CRITERIA["evidence"]:
+            rotated, terms = self.rotated, self._evidence_terms
+        else:
+            rotated = self.rotated.select(varying)
+            terms = criterion(rotated, np.log(self.noise_ratio[varying])[None])
         b = standardised(self.noise_var[varying], rotated) if criterion.is_density else terms.A[0]
         value = float(value_at(terms, b[None]).sum())
         if self.prior is not None:
@@ -275,15 +285,14 @@ def _tune_varying(rotated, criterion, bounds, shared, prior):
         tie=_TIE * rotated.counts.n_rows,
         plain_from=_plain_from(rotated, prior),
     )
-    m = rotated.n_outputs
-    x, n_evaluations = np.broadcast_to(minima.x, m), np.broadcast_to(minima.n_evaluations, m)
+    minima = minima.repeated(rotated.n_outputs) if shared else minima
+    x, status = minima.x, _status(minima.place, is_limit)
     noise_var = _noise_at(rotated, criterion, x, box, prior)
-    status = np.broadcast_to(_status(minima.place, is_limit), m).copy()
     status[_is_rounding(rotated, status, noise_var)] = "noise_free"
     if not criterion.is_unbounded:
-        falls = np.broadcast_to(minima.first_slope > _FLAT, m)
+        falls = minima.first_slope > _FLAT
         status[(status == "noise_free") & falls & rotated.shows_noise] = "resolution"
-    return x, np.clip(noise_var, *bounds.noise_limits(x)), status, n_evaluations
+    return x, np.clip(noise_var, *bounds.noise_limits(x)), status, minima.n_evaluations
 
 
 def _tune_without_a_part(rotated, criterion, bounds, prior):
@@ -314,8 +323,10 @@ def _is_rounding(rotated, status, noise_var):
 
 
 def _objective(rotated, criterion, box, prior):
+    everyone = np.arange(rotated.n_outputs)
+
     def objective(x, outputs):
-        whole = len(outputs) == rotated.n_outputs and np.array_equal(outputs, np.arange(len(outputs)))
+        whole = len(outputs) == rotated.n_outputs and (outputs == everyone).all()
         part = rotated if whole else rotated.select(outputs)
         limits = box if box is None or whole else box.select(outputs)
         at_x = _profile(part, criterion, x, limits, prior)

@@ -13,7 +13,7 @@ hidden pair of roots are looked at more closely), guess the root from f' and f''
 bracket, refine it by Newton's method with bisection as its safeguard, and compare all of them with both ends.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -74,6 +74,10 @@ class Minima:
     n_evaluations: np.ndarray
     first_slope: np.ndarray
 
+    def repeated(self, n_outputs):
+        """Return the minimum of one function as that of each of several outputs."""
+        return Minima(*(np.repeat(getattr(self, field.name), n_outputs) for field in fields(self)))
+
 
 def minimize_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, tie=0.0, plain_from=np.inf):
     """Minimise every output's function over [x_min, x_max] and the point `upper` beyond it.
@@ -132,7 +136,7 @@ def look_at_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, plain_from
 
 
 def _grid(x_min, x_max, plain_from):
-    middle = np.clip(plain_from, x_min, x_max)
+    middle = min(max(plain_from, x_min), x_max)
     return np.append(_spaced(x_min, middle, _GRID_STEP), _spaced(middle, x_max, _WIDE_STEP)[1:])
 
 

@@ -8,10 +8,12 @@ from copy import copy
 from functools import cache
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel, KernelOperator, Product, Sum
 
 __all__ = [
     "bounds_of",
+    "copied",
     "free_parameters",
     "hyperparameters_of",
     "n_dims_of",
@@ -24,21 +26,30 @@ __all__ = [
 def with_theta(kernel, theta):
     """Return a kernel with other free parameters, exp(theta): what `clone_with_theta` returns.
 
-    That clones by way of the constructors and lists all parameters twice. Here scikit-learn's own kernels are
-    copied, which share no more than bounds; others, which may be made of anything, are cloned all the same.
+    That clones by way of the constructors and lists all parameters twice. Here kernels are `copied`.
     """
     if not _is_plain(kernel):
         return kernel.clone_with_theta(theta)
-    kernel = _copied(kernel)
+    kernel = copied(kernel)
     set_theta(list(free_parameters(kernel)), theta)
     return kernel
 
 
-def _copied(kernel):
-    kernel = copy(kernel)
+def copied(kernel):
+    """Return a kernel with the same parameters: what scikit-learn's `clone` returns.
+
+    Its own kernels are copied, which share no more than bounds; others, which may be made of anything, are
+    cloned.
+    """
+    if not _is_plain(kernel):
+        return clone(kernel)
+    own = copy(kernel)
     if type(kernel) in (Sum, Product):
-        kernel.k1, kernel.k2 = _copied(kernel.k1), _copied(kernel.k2)
-    return kernel
+        own.k1, own.k2 = copied(kernel.k1), copied(kernel.k2)
+    for name, value in vars(own).items():
+        if isinstance(value, np.ndarray):
+            setattr(own, name, value.copy())
+    return own
 
 
 def theta_of(kernel):

@@ -215,9 +215,7 @@ def _has(kernel, kind):
 
 def parameters_at_bounds(kernel):
     """Return (name, "lower" or "upper") of every parameter that lies at a bound of its own."""
-    rows = zip(parameter_names(kernel), theta_of(kernel), bounds_of(kernel), strict=True)
-    return [
-        (name, "lower" if abs(value - low) < abs(value - high) else "upper")
-        for name, value, (low, high) in rows
-        if min(abs(value - low), abs(value - high)) < 1e-6
-    ]
+    gaps = np.abs(bounds_of(kernel).reshape(-1, 2) - theta_of(kernel)[:, None])
+    stuck = np.flatnonzero(gaps.min(axis=1) < 1e-6)
+    names = parameter_names(kernel) if len(stuck) else []
+    return [(names[k], "lower" if gaps[k, 0] < gaps[k, 1] else "upper") for k in stuck]

@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MultiOutputMixin, clone
+from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
 from sklearn.utils import check_random_state
@@ -21,6 +21,7 @@ from ..inference.correlated import check_correlatable
 from ..inference.variances import VarianceBounds
 from ..kernels.columns import resolve_columns
 from ..kernels.gram import make_gram
+from ..kernels.parameters import copied
 from ..kernels.parts import default_kernel, parameter_names, split_kernel
 from ..learning.patterns import by_patterns, profiled_evidence
 from ..learning.priors import has_variance_priors, read_priors
@@ -450,7 +451,7 @@ class SpectralGPRegressor(
             return self.log_marginal_likelihood_value_
         if self._is_precomputed:
             raise ValueError("kernel='precomputed' has no parameters theta; call without arguments.")
-        kernel, theta = clone(self.kernel_), self._checked_theta(theta)
+        kernel, theta = copied(self.kernel_), self._checked_theta(theta)
         if not clone_kernel:
             self.kernel_.theta = theta
         data, bounds = self._fitted.data.of_present_rows(), self._fitted.bounds
@@ -570,7 +571,7 @@ class SpectralGPRegressor(
         if self.kernel is None:
             return default_kernel(X, weight), VarianceBounds(), None
         names = getattr(self, "feature_names_in_", None)
-        given = clone(self.kernel) if names is None else resolve_columns(self.kernel, names)
+        given = copied(self.kernel) if names is None else resolve_columns(self.kernel, names)
         parts = split_kernel(given)
         return parts.core, VarianceBounds(parts.noise_bounds, parts.signal_bounds), given
 
@@ -680,7 +681,7 @@ class SpectralGPRegressor(
         solution, ndim = fitted.solution, fitted.y_ndim
         attributes = {
             "_fitted": fitted,
-            "kernel_": kernel if self._is_precomputed else clone(kernel),
+            "kernel_": kernel if self._is_precomputed else copied(kernel),
             "noise_variance_": per_output(solution.noise_var, ndim),
             "signal_variance_": per_output(solution.signal_var, ndim),
             "log_marginal_likelihood_value_": solution.log_evidence.sum(),

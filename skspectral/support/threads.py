@@ -37,7 +37,7 @@ class _Limits:
     def forget(self):
         """Start anew: after a fork, those inside are threads of another process."""
         self._lock, self._inside = threading.RLock(), {}
-        self._before = None
+        self._before, self._last = None, {}
 
     @cached_property
     def _controller(self):
@@ -63,16 +63,23 @@ class _Limits:
         """Set the smallest limit of those inside, or what was there before any of them."""
         if self._inside:
             if self._before is None:
-                self._before = self._blas()
+                self._before, self._last = self._blas(), {}
             for pool in self._before:
                 limits = [
                     limit for limit, is_numpys in self._inside.values() if pool.is_numpys or not is_numpys
                 ]
-                pool.set(min([pool.num_threads, *limits]))
+                self._set(pool, min([pool.num_threads, *limits]))
         elif self._before is not None:
             for pool in self._before:
-                pool.set(pool.num_threads)
+                self._set(pool, pool.num_threads)
             self._before = None
+
+    def _set(self, pool, num_threads):
+        """Set the threads of a pool, unless that is what was set last."""
+        if self._last.get(pool.library.filepath) != num_threads:
+            self._last.pop(pool.library.filepath, None)  # until it is set, an interrupt leaves it unknown
+            pool.set(num_threads)
+            self._last[pool.library.filepath] = num_threads
 
     def _blas(self):
         libraries = self._controller.lib_controllers
