@@ -150,9 +150,9 @@ class _Radial(_Leaf):
 
 def _exp(exponents):
     """Return exponentials, in the memory of their exponents."""
-    vanishes = exponents < _VANISHING
-    if not vanishes.any():
+    if exponents.min(initial=0.0) >= _VANISHING:
         return np.exp(exponents, out=exponents)
+    vanishes = exponents < _VANISHING
     np.putmask(exponents, vanishes, 0.0)
     np.putmask(np.exp(exponents, out=exponents), vanishes, 0.0)
     return exponents

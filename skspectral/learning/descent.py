@@ -5,14 +5,14 @@ what a coarser level learned about the curvature saves most of the steps of the 
 """
 
 from dataclasses import dataclass, replace
-from math import frexp
+from math import frexp, isfinite, sqrt
 
 import numpy as np
 from scipy.linalg.lapack import dposv
 from scipy.optimize import minimize
 from sklearn.utils.optimize import _check_optimize_result
 
-__all__ = ["NEIGHBOURHOOD", "Descent", "lbfgs", "minimize_in_box", "with_seen_curvature"]
+__all__ = ["NEIGHBOURHOOD", "Descent", "largest", "lbfgs", "minimize_in_box", "with_seen_curvature"]
 
 _ARMIJO = 1e-4
 # Largest change of a (log) parameter in one step, and in the first one with the curvature of other rows.
@@ -164,7 +164,7 @@ class _Walk:
     ):
         self.objective, self.lower, self.upper = objective, lower, upper
         self.enough, self.home, self.to_beat = enough, home, to_beat
-        self.x = np.clip(start, lower, upper)
+        self.x = np.minimum(np.maximum(start, lower), upper)
         if here is None or here.gradient is None:
             is_wanted = len(self.x) > _WELL_KNOWN or (curvature is None and home is None)
             here = getattr(objective, "with_curvature", objective)(self.x) if is_wanted else objective(self.x)
@@ -175,13 +175,13 @@ class _Walk:
         self.B = _initial_curvature(self.here.gradient) if self.fresh else curvature.copy()
         self.idle = self.n_steps = self._n_edges = 0
         self.decrease = np.inf
-        self._drift = np.zeros_like(self.x)
+        self._drift = np.zeros(len(self.x))
 
     def promise(self):
         """Return the decrease that the model promises; infinite where no step has shown the curvature."""
         gradient = self.here.gradient
-        free = ~((self.x <= self.lower) & (gradient > 0) | (self.x >= self.upper) & (gradient < 0))
-        if not (np.abs(gradient[free]) > _NO_SLOPE).any():
+        free = np.where(gradient > 0, self.x > self.lower, (self.x < self.upper) | (gradient == 0))
+        if largest(gradient[free]) <= _NO_SLOPE:
             return -np.inf
         longest = _MAX_STEP if self.n_steps or self.fresh else _MAX_FIRST_STEP
         self._direction = _newton_direction(self.B, gradient, free, longest)
@@ -240,7 +240,7 @@ class _Walk:
         return not self._is_behind(self.here.value, self.decrease)
 
     def _is_home(self, x):
-        return self.home is not None and np.abs(x - self.home).max() <= NEIGHBOURHOOD
+        return self.home is not None and largest(x - self.home) <= NEIGHBOURHOOD
 
     def _is_enough(self, x, there):
         return self.enough is not None and self._left_after(x, there) < self.enough
@@ -263,7 +263,7 @@ class _Walk:
         self.idle = self.idle + 1 if self.decrease < tolerance else 0
         self.B = _updated(self.B, x - self.x, there.gradient - self.here.gradient, self.fresh)
         moved = x - self.x
-        self._drift = np.where(np.sign(moved) == np.sign(self._drift), self._drift + moved, moved)
+        self._drift = np.where(moved * self._drift > 0, self._drift + moved, moved)
         self.x, self.here, self.fresh = x, there, False
 
     def _is_behind(self, value, decrease):
@@ -330,17 +330,17 @@ def _newton_direction(B, gradient, free, longest):
     else:
         direction = np.zeros_like(gradient)
         direction[free] = -_solved(B[np.ix_(free, free)], gradient[free])
-    return direction * (longest / max(np.abs(direction).max(), longest))
+    return direction * (longest / max(largest(direction), longest))
 
 
 def _solved(B, gradient):
     """Return B^-1 gradient, with eigenvalues of B that are not far below the largest."""
     root, x, info = dposv(B, gradient)
-    pivots = root.diagonal()
-    if info == 0 and pivots.min() ** 2 > _WELL_ABOVE * pivots.max() ** 2:
+    pivots = root.diagonal().tolist()
+    if info == 0 and min(pivots) ** 2 > _WELL_ABOVE * max(pivots) ** 2:
         return x
     b, V = np.linalg.eigh(B)
-    return V @ (V.T @ gradient / np.maximum(b, max(_FLATTEST * b[-1], _FLATTEST * np.abs(gradient).max())))
+    return V @ (V.T @ gradient / np.maximum(b, max(_FLATTEST * b[-1], _FLATTEST * largest(gradient))))
 
 
 def _line_search(objective, x, value, gradient, direction, box, max_halvings, face=_ANY):
@@ -355,25 +355,29 @@ def _line_search(objective, x, value, gradient, direction, box, max_halvings, fa
         x_new = np.minimum(np.maximum(x + t * direction, box[0]), box[1])
         promised = gradient @ (x_new - x)
         there = objective(x_new)
-        if np.isfinite(there.value) and there.value <= value + _ARMIJO * promised:
+        if isfinite(there.value) and there.value <= value + _ARMIJO * promised:
             return x_new, there, None
-        if face is not _ANY and np.isfinite(there.value) and there.face != face:
+        if face is not _ANY and isfinite(there.value) and there.face != face:
             return x, None, there
         missing, shorter = there.value - value - promised, 0.25
-        if np.isfinite(missing):  # minimum of the parabola through both values and the slope
-            shorter = np.clip(-0.5 * promised / missing, 0.1, 0.5)
-        doubts += bool(missing > expected and np.abs(x_new - x).max() < _SHORT)
+        if isfinite(missing):  # minimum of the parabola through both values and the slope
+            shorter = min(max(-0.5 * promised / missing, 0.1), 0.5)
+        doubts += bool(missing > expected and largest(x_new - x) < _SHORT)
         if doubts == _FEW_DOUBTS:
             break
-        t, expected = t * shorter, np.sqrt(shorter) * missing
+        t, expected = t * shorter, sqrt(shorter) * missing
         del there  # with the matrices behind it, before there are others
     return x, None, None
 
 
+def largest(vector):
+    """Return the largest modulus of a few numbers, of which a list is faster than an array."""
+    return max(map(abs, vector.tolist()), default=0.0)
+
+
 def _updated(B, step, change, fresh):
     """Return the BFGS update of B, in units in which products of gradients are numbers."""
-    largest = float(max(np.abs(change).max(), np.abs(B).max()))
-    unit = 2.0 ** (frexp(largest)[1] - 1)  # a power of two: no rounding
+    unit = 2.0 ** (frexp(max(largest(change), largest(B.ravel())))[1] - 1)  # a power of two: no rounding
     return unit * _bfgs(B / unit, step, change / unit, fresh)
 
 

@@ -11,7 +11,7 @@ Everything is deterministic.
 
 import numpy as np
 
-from .descent import NEIGHBOURHOOD, minimize_in_box, with_seen_curvature
+from .descent import NEIGHBOURHOOD, largest, minimize_in_box, with_seen_curvature
 from .objectives import ROUGHLY
 
 __all__ = ["Explorer", "is_elsewhere", "worth_keeping"]
@@ -147,4 +147,4 @@ def worth_keeping(ends):
 
 def is_elsewhere(x, end):
     """Return whether a point is in another valley than the end of a descent, by its distance."""
-    return np.abs(x - end.x).max() > NEIGHBOURHOOD
+    return largest(x - end.x) > NEIGHBOURHOOD

@@ -19,6 +19,7 @@ kernels have few eigenvalues that rise above the noise, and O(n r^2) is then all
 
 from copy import copy
 from functools import partial
+from math import isfinite
 
 import numpy as np
 
@@ -259,7 +260,7 @@ class ResolventObjective:
                 (f, _, b, face), slopes, more = self._from_factor(theta, g, factor)
         except IndefiniteKernelError:
             return Evaluation.undefined(variables)
-        if not np.isfinite(f):
+        if not isfinite(f):
             return Evaluation.undefined(variables)
         value, by_prior = self.task.with_prior(theta, f, 0.0)
         variances = partial(_variances_of_one, b, g, self._factors.scale)
