@@ -243,6 +243,29 @@ def assert_same_parameters(kernel):
     assert [h.name for h in hyperparameters_of(kernel)] == [h.name for h in kernel.hyperparameters]
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [RBF(1.3), Matern(0.8, nu=0.5), Matern(1.3, nu=2.5), RationalQuadratic(1.3, 0.7, alpha_bounds="fixed")],
+    ids=str,
+)
+def test_distances_that_are_kept_say_what_derivatives_do_to_a_vector(kernel, inputs):
+    X = inputs[0]
+    v = np.random.default_rng(3).normal(size=len(X))
+    theta = kernel.theta + 0.4
+    found = attach(kernel, X).at(theta).derivative_products(v)
+    assert np.allclose(found, derivative_products(kernel.clone_with_theta(theta), X, v), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [RationalQuadratic(1.0), RationalQuadratic(1.0, 1.0, length_scale_bounds="fixed"), RBF([1.0, 2.0])],
+    ids=str,
+)
+def test_other_derivatives_are_not_said_by_distances(kernel, inputs):
+    X = inputs[0][:, :2]
+    assert attach(kernel, X).at(kernel.theta).derivative_products(np.ones(len(X))) is None
+
+
 def test_a_kernel_without_free_parameters_has_none():
     assert_same_parameters(RBF(1.0, "fixed") * ConstantKernel(2.0, "fixed"))
 

@@ -108,6 +108,10 @@ class _Leaf:
             start += size
         return parameters
 
+    def products(self, K, given, v):
+        """Return (dK/dtheta) v, see `_Values`."""
+        return None
+
     def in_order(self, slopes):
         """Return derivatives by name as theta has them."""
         if self.n_dims == len(self.free):
@@ -124,6 +128,10 @@ class _Values:
     def contract(self, G):
         """Return sum_ij G_ij dK_ij/dtheta."""
         return self.leaf.in_order(self.leaf.slopes(G, self.K, self.given))
+
+    def derivative_products(self, v):
+        """Return (dK/dtheta) v, (n, 1); None where the distances that are kept do not say it."""
+        return self.leaf.products(self.K, self.given, v)
 
 
 class _Radial(_Leaf):
@@ -174,6 +182,14 @@ class _Isotropic(_Radial):
     def by_length(self, W, D, given):
         """Return the derivative by the log length scale."""
         return 2.0 * (W @ D)
+
+    def products(self, K, given, v):
+        """Return (dK/dtheta) v where theta is the log length scale."""
+        if [name for name, _ in self.free] != ["length_scale"]:
+            return None
+        D = self.distances(given)
+        D *= self.shape.weight(D, K.off, given.get("alpha"))
+        return 2.0 * Pairs(D, 0.0).matrix(len(v)) @ v[:, None]
 
 
 class _Rational(_Isotropic):

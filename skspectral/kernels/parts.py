@@ -7,6 +7,7 @@ left is a core of unit variance.
 
 from dataclasses import dataclass
 from functools import reduce
+from math import prod
 from operator import add, mul
 
 import numpy as np
@@ -147,8 +148,7 @@ def _factor(term):
     constants = [_parameter(f, "constant_value") for f in factors if type(f) is ConstantKernel]
     others = [f for f in factors if type(f) is not ConstantKernel]
     core = reduce(mul, others) if others else ConstantKernel(1.0, "fixed")
-    with np.errstate(over="ignore"):  # bounds beyond all numbers are none
-        return (tuple(map(np.prod, zip(*constants, strict=True))) if constants else None), core
+    return (tuple(map(prod, zip(*constants, strict=True))) if constants else None), core
 
 
 def _relative(constant, reference):

@@ -278,7 +278,7 @@ class ResolventObjective:
         A, H, dual = resolvent.evidence(self._factors.Z[:, 0])
         profile = self._profile(g, A, 0.0, H, 0.0)  # but for its slope
         is_wanted = is_first and profile[2]
-        curvature = self._average_information(theta, resolvent, dual, profile) if is_wanted else None
+        curvature = self._average_information(theta, values, resolvent, dual, profile) if is_wanted else None
         slopes = partial(self._slopes, [resolvent], values, profile[2], A, H, dual)
         more = {"curvature": curvature} | ({"off_by": ROUGHLY} if is_rough else {})
         return profile, slopes, more
@@ -294,15 +294,15 @@ class ResolventObjective:
         return values.contract(weights), self._profile(g, A, A1, H, H1)[1]
 
     @np.errstate(over="ignore", invalid="ignore")
-    def _average_information(self, theta, resolvent, dual, profile):
+    def _average_information(self, theta, values, resolvent, dual, profile):
         """Return the curvature by (theta, x), see `with_curvature`; None where a kernel has no rule.
 
         None, too, where it is beyond all numbers, because a bound holds the signal variance far too low.
         """
-        data, rows, g = self.task.data, self._factors.rows, resolvent.noise_ratio
+        rows, g = self._factors.rows, resolvent.noise_ratio
         b, face = profile[2:]
         signal_var = b / g
-        products = derivative_products(self.task.kernel_at(theta), data.X, rows.sqrt_weight[:, 0] * dual)
+        products = self._derivative_products(theta, values, rows.sqrt_weight[:, 0] * dual)
         if products is None:
             return None
         products *= rows.sqrt_weight
@@ -313,6 +313,14 @@ class ResolventObjective:
             by_variables = dual @ changes / signal_var
             information -= np.outer(by_variables, by_variables) / max(rows.n_free, 1)
         return information if np.isfinite(information).all() else None
+
+    def _derivative_products(self, theta, values, v):
+        """Return (dK/dtheta_t) v, (n, p), from values that know it or from the kernel, None without a rule."""
+        own = getattr(values, "derivative_products", None)
+        products = None if own is None else own(v)
+        if products is None:
+            products = derivative_products(self.task.kernel_at(theta), self.task.data.X, v)
+        return products
 
     def _from_factor(self, theta, g, factor):
         """Return the same from a factor of K, with its rank."""
@@ -340,7 +348,9 @@ def _has_single_precision(kernel, X):
 
 def _gradient(slopes, by_prior):
     by_theta, by_x = slopes()
-    return np.append(by_theta + by_prior, by_x)
+    gradient = np.empty(len(by_theta) + 1)
+    gradient[:-1], gradient[-1] = by_theta + by_prior, by_x
+    return gradient
 
 
 def _variances_of_one(b, g, scale):
