@@ -315,7 +315,7 @@ class ResolventObjective:
         return information if np.isfinite(information).all() else None
 
     def _derivative_products(self, theta, values, v):
-        """Return (dK/dtheta_t) v, (n, p), from values that know it or from the kernel, None without a rule."""
+        """Return (dK/dtheta_t) v, (n, p), from values that know it or from the kernel; None without rule."""
         own = getattr(values, "derivative_products", None)
         products = None if own is None else own(v)
         if products is None:

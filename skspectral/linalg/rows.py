@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import sqrt
 
 import numpy as np
 from scipy.linalg import svd
@@ -119,12 +120,11 @@ class Rows:
         The scale is 1 and the target 0 where nothing but rounding is left.
         """
         Y = self.sqrt_weight * Y
-        negligible = _rounding(Y)
-        basis_part = self.Q.T @ Y
-        Y = Y - self.Q @ basis_part
-        left = self.Q.T @ Y  # what rounding of long sums left behind
-        Y -= self.Q @ left
-        basis_part += left
+        negligible, basis_part = _rounding(Y), np.zeros((self.n_mean, Y.shape[1]))
+        for _ in range(2 if self.n_mean else 0):  # the second time, what rounding of long sums left behind
+            left = self.Q.T @ Y
+            Y -= self.Q @ left
+            basis_part += left
         scale = _root_mean_square(Y, self.n_free)
         varies = scale > negligible
         check_target_size(scale[varies])
@@ -247,7 +247,7 @@ def _with_lengths(K):
 
 def _rounding(Y):
     """Return what a constant y leaves behind, rounding of Q(Q'y): a few ulp of its size."""
-    return np.abs(Y).max(axis=0, initial=0.0) * _EPS * max(32.0, np.sqrt(len(Y)))
+    return np.abs(Y).max(axis=0, initial=0.0) * (_EPS * max(32.0, sqrt(len(Y))))
 
 
 def _root_mean_square(Y, n_free):

@@ -33,10 +33,10 @@ def evidence_terms_of_stack(K, rows, z, noise_ratios):
         rows.project(each)
     diagonal, off_diagonal = _tridiagonal(K, z)
     pivots = diagonal.T[:, :, None] + g
-    squares = np.square(off_diagonal).T[:, :, None]
+    squares, rows_of_pivots = list(np.square(off_diagonal).T[:, :, None]), list(pivots)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # of matrices that are not definite
         for i in range(len(z) - 2, -1, -1):
-            pivots[i] -= squares[i] / pivots[i + 1]
+            rows_of_pivots[i] -= squares[i] / rows_of_pivots[i + 1]
         return g * (z @ z) / pivots[0], np.log(pivots / g).sum(axis=0)
 
 
