@@ -189,6 +189,15 @@ def test_reflected_vectors_have_the_shape_of_their_entries():
         vectors[:3, :]
 
 
+@pytest.mark.parametrize("columns", [slice(5, 25), slice(0, 60, 3), [7, 1, 3]], ids=str)
+def test_products_with_reflected_vectors_are_those_with_their_entries(columns):
+    A = random(300, 300)
+    vectors = symmetric_eigen(np.asfortranarray(A + A.T))[1][:, columns]
+    U, Z = np.asarray(vectors), random(300, 4, seed=2)
+    assert np.allclose(vectors.T @ Z, U.T @ Z, rtol=0.0, atol=1e-12)
+    assert np.allclose(vectors @ (U.T @ Z), U @ (U.T @ Z), rtol=0.0, atol=1e-12)
+
+
 def test_singular_values_are_not_squared_unless_that_is_asked_for():
     Q, V = (np.linalg.qr(random(n, 6))[0] for n in (30, 6))
     sizes = np.array([1.0, 1.0, 1.0, 1.0, 1e-6, 1e-12])

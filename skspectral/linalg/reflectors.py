@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy.linalg import eigh, svd
+from scipy.linalg.blas import dgemm
 from scipy.linalg.lapack import dgemqrt, dgeqrt, dsyevd, dsytrd, dsytrd_lwork, dtrtri
 
 try:
@@ -49,7 +50,7 @@ class ReflectedVectors:
 
     def __matmul__(self, weights):
         """Return Q_f [W weights; 0]."""
-        return self._reflected(self.W @ weights)
+        return self._reflected(_times(self.W, weights))
 
     @property
     def T(self):
@@ -83,7 +84,14 @@ class _Transposed:
         self.vectors = vectors
 
     def __matmul__(self, Z):
-        return self.vectors.W.T @ self.vectors._coordinates(Z)
+        return _times(self.vectors.W.T, self.vectors._coordinates(Z))
+
+
+def _times(A, B):
+    """Return A B by scipy's BLAS, like the reflectors: numpy's has threads of its own, which get in its way."""
+    if not (A.size and B.size):
+        return A @ B
+    return dgemm(1.0, A, B) if A.flags.f_contiguous else dgemm(1.0, A.T, B, trans_a=True)
 
 
 def symmetric_eigen(A):
