@@ -117,6 +117,11 @@ class Box:
         upper = np.minimum(self.noise_max, from_above)
         return lower, upper, from_below > self.noise_min, from_above < self.noise_max
 
+    def clipped(self, noise_var, x):
+        """Return noise variances moved into what is allowed at x."""
+        lower, upper, *_ = self.noise_limits(x)
+        return np.minimum(np.maximum(noise_var, lower), upper)
+
     @cached_property
     def of_first(self):
         """The four bounds of the first output, as numbers."""
@@ -174,7 +179,7 @@ def profile(terms, x, box=None):
     if box is not None:
         lower, upper, lower_moves, upper_moves = box.noise_limits(x)
         low, high = b < lower, b > upper
-        b = np.clip(b, lower, upper)
+        b = np.minimum(np.maximum(b, lower), upper)
         L1 = np.where(low, lower_moves, np.where(high, upper_moves, L1))
     f = value_at(terms, b)
     with np.errstate(over="ignore", invalid="ignore"):  # as in `value_at`
@@ -210,8 +215,8 @@ def value_at(terms, b):
 
     -inf at b = 0, which is chosen only where A = 0 too; inf where A is beyond all multiples of b.
     """
-    with np.errstate(over="ignore"):
-        misfit = np.divide(terms.A, b, out=np.zeros(np.broadcast_shapes(terms.A.shape, b.shape)), where=b > 0)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        misfit = np.where(b > 0, terms.A / b, 0.0)
     return xlogy(terms.n, b) + misfit - terms.n + terms.H
 
 

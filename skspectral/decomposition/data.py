@@ -89,8 +89,11 @@ class Data(WithoutCache):
 
     def shuffled(self, gram):
         """Return indices of the rows in an order that looks random and depends on their content alone."""
-        Y = np.where(self.observed, self.Y, 0.0)
-        Y = np.where(self.observed, Y - Y.sum(axis=0) / np.maximum(self.observed.sum(axis=0), 1), 0.0)
+        if self.has_holes:
+            Y = np.where(self.observed, self.Y, 0.0)
+            Y = np.where(self.observed, Y - Y.sum(axis=0) / np.maximum(self.observed.sum(axis=0), 1), 0.0)
+        else:
+            Y = self.Y - self.Y.sum(axis=0) / len(self)
         size = np.abs(Y).max(axis=0)
         Y = (Y / np.where(size > 0, size, 1.0)).sum(axis=1)
         return np.argsort(np.mod(gram.fingerprint(self.X) + scattered(Y), 1.0), kind="stable")

@@ -357,7 +357,11 @@ def _noise_at(rotated, criterion, x, box, prior):
     """Return the noise variance that belongs to x (m,), in the units of y squared."""
     if not criterion.is_density:
         return _evidence_noise(rotated, x)
-    return _profile(rotated, criterion, x[None], box, prior).noise_var[0] * rotated.scale**2
+    if prior is not None:
+        return _profile(rotated, criterion, x[None], box, prior).noise_var[0] * rotated.scale**2
+    terms = criterion(rotated, x[None])
+    b = terms.A[0] / max(terms.n, 1)
+    return (b if box is None else box.clipped(b, x)) * rotated.scale**2
 
 
 def _evidence_noise(rotated, x):

@@ -88,7 +88,10 @@ class _Transposed:
 
 
 def _times(A, B):
-    """Return A B by scipy's BLAS, like the reflectors: numpy's has threads of its own, which are in its way."""
+    """Return A B by scipy's BLAS, as reflectors are applied.
+
+    The threads of numpy's would get in the way of its own, which spin for a while.
+    """
     if not (A.size and B.size):
         return A @ B
     return dgemm(1.0, A, B) if A.flags.f_contiguous else dgemm(1.0, A.T, B, trans_a=True)
