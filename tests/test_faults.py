@@ -24,7 +24,7 @@ from skspectral import (
 
 # Where a fit of each estimator can be interrupted: early, late, and in between.
 PLACES = (
-    "skspectral.linalg.spectrum.Spectrum.from_gram",
+    "skspectral.linalg.spectrum.Spectrum.on_rows",
     "skspectral.linalg.spectrum.Spectrum.rotate",
     "skspectral.inference.tuned.minimize_each",
     "skspectral.inference.solution.Solution.of",

@@ -21,6 +21,7 @@ from skspectral.kernels.derivative_products import derivative_products
 from skspectral.kernels.pairs import Pairs
 from skspectral.kernels.parameters import (
     bounds_of,
+    copied,
     free_parameters,
     hyperparameters_of,
     n_dims_of,
@@ -234,6 +235,16 @@ def test_a_kernel_with_other_parameters_is_a_clone_with_them(kernel):
     assert with_theta(moved, kernel.theta).theta == pytest.approx(kernel.theta)
     assert_same_parameters(kernel)
     assert_same_parameters(moved)
+
+
+def test_a_copied_kernel_shares_nothing_that_can_be_changed():
+    kernel = ConstantKernel(2.0) * RBF(np.array([1.0, 3.0])) + Columns(RBF(2.0), [0])
+    own = copied(kernel)
+    assert own == kernel
+    own.k1.k2.length_scale[0] = 7.0
+    own.k1.k1.constant_value = 5.0
+    own.k2.kernel.length_scale = 4.0
+    assert kernel == ConstantKernel(2.0) * RBF([1.0, 3.0]) + Columns(RBF(2.0), [0])
 
 
 def assert_same_parameters(kernel):

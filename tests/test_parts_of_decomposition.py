@@ -316,8 +316,11 @@ def test_the_solution_of_a_certificate_is_taken_where_it_is_the_same(
         decompose, "solve", lambda rotated, of, bounds, **options: ("tuned", of.name, options)
     )
     certified = SimpleNamespace(solution="certified") if is_certified else None
-    spectrum = SimpleNamespace(rotate=lambda Y: "rotated")
-    problem = Problem(None, Data(np.zeros((3, 1)), np.zeros((3, n_outputs))), **settings)
+    data = Data(np.zeros((3, 1)), np.zeros((3, n_outputs)))
+    spectrum = SimpleNamespace(
+        rotate=lambda *args: "rotated" if args == (data.Y, data.standardised) else args
+    )
+    problem = Problem(None, data, **settings)
     found = problem.solution(SimpleNamespace(certified=certified, spectrum=spectrum, tau=0.25))
     fixed = "rotated", problem.criterion, problem.noise_ratio
     assert found == (fixed if expected == "fixed" else expected)

@@ -88,6 +88,45 @@ def test_the_smallest_of_several_limits_holds():
         assert blas_threads() == before
 
 
+def test_limits_are_set_where_they_change(monkeypatch):
+    """A limit inside of another costs nothing."""
+    told, original = [], threads._Pool.set
+
+    def telling(pool, num_threads):
+        told.append(num_threads)
+        original(pool, num_threads)
+
+    monkeypatch.setattr(threads._Pool, "set", telling)
+    with threadpool_limits(2, user_api="blas"):
+        n = len(blas_threads())
+        for _ in range(2):
+            told.clear()
+            with at_most(1):
+                with at_most(1):
+                    assert told == n * [1]
+                assert told == n * [1]
+                assert blas_threads() == n * [1]
+            assert told == n * [1] + n * [2]
+
+
+def test_a_limit_that_an_interrupt_left_unknown_is_set_again(monkeypatch):
+    original, fails = threads._Pool.set, iter([True])
+
+    def failing(pool, num_threads):
+        if next(fails, False):
+            raise KeyboardInterrupt
+        original(pool, num_threads)
+
+    with threadpool_limits(2, user_api="blas"), at_most(2):
+        with monkeypatch.context() as patched:
+            patched.setattr(threads._Pool, "set", failing)
+            with pytest.raises(KeyboardInterrupt), at_most(1):
+                pass
+        with at_most(1):
+            assert set(blas_threads()) == {1}
+        assert set(blas_threads()) == {2}
+
+
 def test_fits_in_threads_leave_the_threads_of_blas_alone():
     X, y = smooth(2, n=200)
     with threadpool_limits(2, user_api="blas"):

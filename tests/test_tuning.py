@@ -1,5 +1,7 @@
 """The global search: on functions with known minima, and through the criteria it serves."""
 
+import pickle
+
 import numpy as np
 import pytest
 import reference
@@ -12,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skspectral import SpectralGPRegressor, Spectrum
 from skspectral.criteria import CRITERIA, profile
-from skspectral.inference.solution import solve, solve_fixed
+from skspectral.inference.solution import Solution, solve, solve_fixed
 from skspectral.inference.tuned import (
     _objective,
     _tune_varying,
@@ -20,6 +22,7 @@ from skspectral.inference.tuned import (
     look_for_ratio,
     ratio_range,
     search_range,
+    tune,
 )
 from skspectral.inference.tuning import _refine, look_at_each, minimize_each
 from skspectral.inference.variances import VarianceBounds
@@ -146,6 +149,25 @@ def rotated_problem(seed, kernel="rbf", intercept=True, noise=0.3, m=2, n=25):
         return Spectrum.from_factor(X, basis).rotate(Y)
     K = reference.rbf(X) if kernel == "rbf" else reference.matern12(X)
     return Spectrum.from_gram(K, basis).rotate(Y)
+
+
+def test_what_tuning_keeps_is_no_part_of_what_is_written_or_passed_on():
+    tuned = tune(rotated_problem(0), CRITERIA["evidence"])
+    known = tuned.log_evidence
+    again = pickle.loads(pickle.dumps(tuned))
+    assert "_evidence_terms" in vars(tuned)
+    assert "_evidence_terms" not in vars(again)
+    assert again.log_evidence == pytest.approx(known)
+    assert Solution.of(tuned).log_evidence == pytest.approx(known)
+
+
+@pytest.mark.parametrize("name", ["evidence", "posterior", "gcv"])
+def test_the_objective_of_a_tuned_model_is_the_sum_of_what_was_minimised(name):
+    criterion, rotated = CRITERIA[name], rotated_problem(1, kernel="matern", noise=1.0)
+    tuned = tune(rotated, criterion)
+    each = [criterion(rotated.select([j]), np.log([[g]])) for j, g in enumerate(tuned.noise_ratio)]
+    expected = sum(float(profile(terms, None).f[0, 0]) for terms in each)
+    assert tuned.objective(criterion) == pytest.approx(expected)
 
 
 def ratios(rotated, k=2000):
