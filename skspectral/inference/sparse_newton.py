@@ -4,6 +4,7 @@ See `sparse` for the letters. Functions that are not active are out of sight.
 """
 
 import numpy as np
+from scipy.linalg.blas import ddot, idamax
 
 from ..linalg.directions import descent_direction, scoring_direction
 
@@ -50,16 +51,16 @@ class Settling:
         return self._gradient_at(self.members)
 
     def _gradient_at(self, members):
-        return 1.0 - members.undetermined - self.noise.slope(members) * members.pull**2
+        return (1.0 - self.noise.slope(members) * members.power) - members.undetermined
 
     def step(self):
         """Let functions go or take a Newton step; return whether there was anything to do."""
         gradient, members = self.gradient(), self.members
-        largest, leaves = np.abs(gradient).max(initial=0.0), ~self.noise.belong(members)
+        largest, leaves = _largest(gradient), ~self.noise.belong(members)
         may_leave = leaves if largest < _UNSETTLED else leaves & (members.undetermined > 1.0 - _FORGOTTEN)
         if may_leave.any() and self.remove(may_leave):
             return True
-        if largest > self.stationary and self.newton_step(gradient, leaves):
+        if largest > self.stationary and self.newton_step(gradient, largest, leaves):
             return True
         return largest >= _UNSETTLED and leaves.any() and self.remove(leaves)
 
@@ -86,16 +87,19 @@ class Settling:
             self.members, self.value, self.kept = without, value, self.kept[~leave]
         return better
 
-    def newton_step(self, gradient, leaves):
+    def newton_step(self, gradient, largest, leaves):
         """Take one step, with functions that should leave on their way; return whether it led anywhere."""
-        largest, rounding = np.abs(gradient).max(), _rounding(self.value)
+        rounding = _rounding(self.value)
         direction = self.direction(gradient, largest)
-        step = np.minimum(np.maximum(direction, -_LONGEST), _LONGEST)
+        longest = _largest(direction)
+        step = direction if longest <= _LONGEST else np.minimum(np.maximum(direction, -_LONGEST), _LONGEST)
         if largest > _UNSETTLED:
-            step[leaves] = -_LONGEST
-        if gradient @ step >= 0:  # entries cut one by one may lead up
-            step = direction * min(1.0, _LONGEST / np.abs(direction).max())
-        promising = -(gradient @ step) > rounding
+            step = np.where(leaves, -_LONGEST, step)
+        slope = ddot(gradient, step)
+        if slope >= 0:  # entries cut one by one may lead up
+            step = direction * min(1.0, _LONGEST / longest)
+            slope = ddot(gradient, step)
+        promising = -slope > rounding
         for k in range(_HALVINGS if promising else 1):
             there = self.members.scaled(0.5**k * step)
             if there is not None and self._moved(there, rounding, largest):
@@ -110,7 +114,7 @@ class Settling:
         value = self.noise.value(there)
         change = value - self.value
         better = change < -rounding or (
-            change <= rounding and np.abs(self._gradient_at(there)).max(initial=0.0) < 0.9 * largest
+            change <= rounding and _largest(self._gradient_at(there)) < 0.9 * largest
         )
         if better:
             self.members, self.value = there, value
@@ -140,6 +144,11 @@ class Settling:
         H -= expected
         H.flat[:: len(V) + 1] += gradient
         return H
+
+
+def _largest(x):
+    """Return the largest size of an entry, which BLAS finds in one go."""
+    return abs(float(x[idamax(x)]))
 
 
 def _rounding(value):
