@@ -105,10 +105,10 @@ class Ascent:
         self.n_steps, self.trace, self.least = n_steps, trace, least
         self.worthwhile = max(worthwhile(_rows(noise, active.values)), least)
 
-    def _count(self, value):
+    def _count(self, model):
         self.n_steps += 1
         if self.trace is not None:
-            self.trace.append(value)
+            self.trace.append(self.noise.value(model))
 
     def add(self, least, most=np.inf):
         """Take in the function of the largest gain again and again, down to a gain of `least`."""
@@ -119,7 +119,7 @@ class Ascent:
             if not prospect.gain > least:
                 break
             growth.enter(j, prospect.d)
-            self._count(self.noise.value(growth))
+            self._count(growth)
         growth.finish()
 
     def settle(self, stationary):
@@ -130,9 +130,9 @@ class Ascent:
         before = self.n_steps
         settling = Settling(self.active.alone(), self.noise, stationary)
         while len(settling.kept) and self.n_steps < self.max_iter and settling.step():
-            self._count(settling.value)
+            self._count(settling.members)
         if self.n_steps > before:
-            self.active.keep(settling.kept, settling.members.d)
+            self.active.follow(settling.kept, settling.members, settling.turns)
 
     def run(self):
         """Climb until every function is where it belongs; return a `SparseFit`."""
@@ -183,12 +183,11 @@ class Ascent:
             without, S, Q = active.in_place_of(place, j)
             prospect = self.noise.prospect(without, S, Q)
             if self.noise.value(without) - prospect.gain < self.noise.value(active):
-                active.leave(place)
-                d = prospect.d
-        growth = Growth(active)
-        growth.enter(j, d)
-        growth.finish()
-        self._count(self.noise.value(active))
+                active.exchange(place, j, prospect.d, S, Q)
+                self._count(active)
+                return
+        active.admit(j, d)
+        self._count(active)
 
     def _most_missing(self):
         """Return the function that belongs to the model most of all that are not in it, or None.
@@ -197,10 +196,8 @@ class Ascent:
         """
         if not len(self.active.d):
             return None
-        growth = Growth(self.active)
-        j = growth.best()
-        S, Q = growth.of_one(j)
-        prospect = self.noise.prospect(growth, S, Q)
+        j, S, Q = self.active.foremost()
+        prospect = self.noise.prospect(self.active, S, Q)
         is_relevant = S * (prospect.relevance - 1.0 - self.tol) > _LOST
         belongs = is_relevant and prospect.gain > self.least
         return (j, prospect.d, prospect.gain) if belongs else None

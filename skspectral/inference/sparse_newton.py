@@ -13,8 +13,9 @@ __all__ = ["Settling"]
 # Largest step in log d, and halvings.
 _LONGEST, _HALVINGS = 3.0, 12
 # Gradient above which functions do not leave yet, for those beside them may be the ones to leave, unless the
-# data determine this much of their coefficients or less: then they are gone but for their name.
-_UNSETTLED, _FORGOTTEN = 0.5, 1e-3
+# data determine this much of their coefficients or less: then they are gone but for their name. That they
+# leave pays where they are this share of all.
+_UNSETTLED, _FORGOTTEN, _MANY = 0.5, 1e-3, 0.125
 # Increase of -2 log evidence, relative to its size, that is rounding.
 _ROUNDING = 1e-13
 
@@ -39,12 +40,14 @@ class Settling:
         Its `noise.value`.
     kept : ndarray
         Positions of its functions among those of the start.
+    turns : list
+        `Members.turn` of every step, from the start to here.
     """
 
     def __init__(self, members, noise, stationary):
         self.members, self.noise, self.stationary = members, noise, stationary
         self.value = noise.value(members)
-        self.kept = np.arange(len(members.d))
+        self.kept, self.turns = np.arange(len(members.d)), []
 
     def gradient(self):
         """Return the derivatives of `noise.value` by log d."""
@@ -57,12 +60,18 @@ class Settling:
         """Let functions go or take a Newton step; return whether there was anything to do."""
         gradient, members = self.gradient(), self.members
         largest, leaves = _largest(gradient), ~self.noise.belong(members)
-        may_leave = leaves if largest < _UNSETTLED else leaves & (members.undetermined > 1.0 - _FORGOTTEN)
+        may_leave = leaves if largest < _UNSETTLED else self._forgotten(leaves)
         if may_leave.any() and self.remove(may_leave):
             return True
         if largest > self.stationary and self.newton_step(gradient, largest, leaves):
             return True
         return largest >= _UNSETTLED and leaves.any() and self.remove(leaves)
+
+    def _forgotten(self, leaves):
+        """Return which of the functions that should leave are as good as gone, none where they are few."""
+        forgotten = leaves & (self.members.undetermined > 1.0 - _FORGOTTEN)
+        is_many = np.count_nonzero(forgotten) >= _MANY * len(forgotten)
+        return forgotten if is_many else np.zeros_like(forgotten)
 
     def remove(self, leaves):
         """Let functions go, by a mask of them; return whether any went.
@@ -84,7 +93,8 @@ class Settling:
         value = self.noise.value(without)
         better = value <= self.value + _rounding(self.value)
         if better:
-            self.members, self.value, self.kept = without, value, self.kept[~leave]
+            self._become(without, value)
+            self.kept = self.kept[~leave]
         return better
 
     def newton_step(self, gradient, largest, leaves):
@@ -117,8 +127,12 @@ class Settling:
             change <= rounding and _largest(self._gradient_at(there)) < 0.9 * largest
         )
         if better:
-            self.members, self.value = there, value
+            self._become(there, value)
         return better
+
+    def _become(self, members, value):
+        self.members, self.value = members, value
+        self.turns.append(members.turn)
 
     def direction(self, gradient, largest):
         """Return Newton's direction, or that of the expected curvature while functions may not leave yet.
@@ -137,7 +151,7 @@ class Settling:
         -V_ij^2 + 2 slope z_i z_j V_ij - bend z_i^2 z_j^2 with z_i = d_i^1/2 Q_i, and the gradient on the
         diagonal.
         """
-        zz = np.multiply.outer(self.members.pull, self.members.pull)
+        zz = self.members.pull[:, None] * self.members.pull
         H = (2.0 * self.noise.slope(self.members)) * V
         H -= self.noise.bend(self.members) * zz
         H *= zz

@@ -1,5 +1,6 @@
 """What a few functions, each with a prior variance of its own, leave for all the others to explain."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -10,7 +11,7 @@ from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtri
 
 from .members import Members
 
-__all__ = ["Active", "FunctionValues", "independent"]
+__all__ = ["FAINT", "Active", "FunctionValues", "independent"]
 
 # Share of phi'phi below which a function is taken for a combination of the active ones.
 _DEPENDENT = 1e-10
@@ -19,6 +20,11 @@ _DEPENDENT = 1e-10
 _FEW, _CHECKS, _NEGLIGIBLE, _HOPEFUL = 64, 4, 1e-14, 1e-7
 # Columns that LAPACK treats at a time.
 _BLOCK = 64
+# phi'C^-1 phi of a function that enters below which too many of its digits are lost: differences of numbers
+# of size 1 have 16 of them, and of its logarithm the evidence is made.
+FAINT = 1e-9
+# Steps that T takes one by one: they are several products of small matrices less than one step to their end.
+_FEW_TURNS = 2
 # Numbers of a matrix that a cache holds: there, products with one column at a time are fast.
 _CACHED = 2**17
 _TINY = np.finfo(np.float64).tiny
@@ -161,13 +167,26 @@ class Active:
         self._become(a, members, None)
         self._T = T
 
+    def follow(self, kept, members, turns):
+        """Become the model of some active functions, by their positions, to which some steps led.
+
+        Where the steps are few, T takes the `turns` of each of them.
+        """
+        if self._T is None or len(turns) > _FEW_TURNS:
+            self.keep(kept, members.d)
+        else:
+            self.carry_on(self.members[kept], members, _turned(self._T, *turns))
+
     def keep(self, kept, d):
         """Let all active functions go but some, by their positions, which have prior variances d then.
 
-        By what is known of the others, unless that is nothing or most functions leave: then afresh.
+        By what is known of the others, unless that is nothing or so many leave that it takes longer than
+        afresh.
         """
-        a, is_known = self.members[kept], self._T is not None and 2 * len(kept) > len(self.members)
-        turned = self._turned(kept, d) if is_known else None
+        a, left, gone = self.members[kept], len(kept), len(self.members) - len(kept)
+        # multiplications for each function: by the reflectors of those that leave, and by Q_1
+        is_known = self._T is not None and gone * (left + len(self.members)) < left * len(self.values.y)
+        turned = self._in_one_step(kept, d) if is_known else None
         if turned is not None:
             self.carry_on(a, *turned)
         else:
@@ -175,16 +194,16 @@ class Active:
             self.d[a] = d
             self.refresh()
 
-    def _turned(self, kept, d):
-        """Return the model of some active functions and its T, in one step; None where there is none."""
+    def _in_one_step(self, kept, d):
+        """Return the model of some active functions and its T; None where rounding leaves no such model."""
         fewer, T = self._alone, self._T
         if len(kept) < len(fewer.d):
             leave = np.ones(len(fewer.d), dtype=bool)
             leave[kept] = False
             fewer = fewer.without(leave)
-            T = fewer.turn(T.T).T
+            T = _turned(T, fewer.turn)
         there = fewer.scaled(np.log(d / fewer.d))
-        return None if there is None else (there, there.turn(T.T).T)
+        return None if there is None else (there, _turned(T, there.turn))
 
     def _become(self, a, members, reflectors):
         self.members, self._alone, self._reflectors = a, members, reflectors
@@ -224,11 +243,34 @@ class Active:
         """Return the model of the active functions, all others out of sight."""
         return self._alone
 
-    def leave(self, i):
-        """Let the i-th active function go, by what is known of the others."""
+    def admit(self, j, d):
+        """Let function j enter with prior variance d."""
+        S, Q, T = self.watch()
+        self._enlarge(self.members, self._alone, T, j, d, float(S[j]), float(Q[j]))
+
+    def exchange(self, i, j, d, S, Q):
+        """Let function j enter with prior variance d in the place of the i-th active one.
+
+        S and Q are those of function j without that one, see `in_place_of`.
+        """
         gone, (_, _, T) = np.arange(len(self.members)) == i, self.watch()
         fewer = self._alone.without(gone)
-        self.carry_on(self.members[~gone], fewer, fewer.turn(T.T).T)
+        self._enlarge(self.members[~gone], fewer, _turned(T, fewer.turn), j, d, S, Q)
+
+    def _enlarge(self, a, members, T, j, d, S, Q):
+        """Become the model of functions a, with `members` and T, and function j: see `Growth`."""
+        new = np.append(a, j)
+        if S < FAINT:
+            d_new = np.append(members.d, d)
+            self.d[:] = 0.0
+            self.d[new] = d_new
+            self.refresh()
+            return
+        size, root = math.sqrt(1.0 / d + S), math.sqrt(d)
+        t = (self.values.products_with(j) - T[:, j] @ T) / size
+        corner, w = np.array([[math.sqrt(1.0 + d * S)]]), np.array([Q / size])
+        larger = members.bordered(np.array([d]), root * T[:, j : j + 1], corner, w)
+        self.carry_on(new, larger, np.concatenate([T, t[None]]))
 
     def _rows(self):
         """Return Q_1 and C^-1 y, which only other functions ask for."""
@@ -274,6 +316,14 @@ class Active:
         Q1, left = self._rows()
         return independent(_squares(Phi) - _squares(Q1.T @ Phi)), left @ Phi
 
+    def foremost(self):
+        """Return the function of the largest Q^2/S that is not active, and its S and Q."""
+        S, Q, _ = self.watch()
+        S = independent(S, np.inf)
+        S[self.members] = np.inf
+        j = int((Q * Q / S).argmax())
+        return j, float(S[j]), float(Q[j])
+
     def most_alike(self, j):
         """Return the position among the active functions of that nearest to function j or its opposite."""
         return int(np.argmax(np.abs(self.values.products_with(j)[self.members])))
@@ -312,6 +362,14 @@ class Active:
 @lru_cache(maxsize=8)
 def _upper(M):
     return np.triu(np.ones((M, M), order="F"))
+
+
+def _turned(T, *turns):
+    """Return T in the coordinates of another root, after some turns."""
+    rows = T.T
+    for turn in turns:
+        rows = turn(rows)
+    return rows.T
 
 
 def _reflectors(A):

@@ -16,7 +16,7 @@ def scoring_direction(gradient, expected):
 
     With |gradient| on its diagonal no single entry of the step is much longer than 1.
     """
-    return _solved(_safe(gradient, expected), gradient)[0]
+    return _solved(_safe(gradient, expected), gradient, overwrite=True)[0]
 
 
 def descent_direction(gradient, H, expected):
@@ -35,9 +35,10 @@ def _safe(gradient, expected):
     return safe
 
 
-def _solved(curvature, gradient):
+def _solved(curvature, gradient, overwrite=False):
     """Return the step to the bottom of a bowl, and whether it is one; else the steepest descent."""
-    _, direction, info = dposv(curvature.T, -gradient)  # the other order of a symmetric matrix is LAPACK's
+    # the other order of a symmetric matrix is LAPACK's
+    _, direction, info = dposv(curvature.T, -gradient, overwrite_a=overwrite)
     return (direction, True) if info == 0 else (-gradient, False)
 
 
@@ -46,7 +47,7 @@ def _beside_saddle(gradient, H, safe):
     low, high, direction = 0, len(_SHARES), None
     while low < high:
         middle = (low + high) // 2
-        step, is_bowl = _solved(H + _SHARES[middle] * safe, gradient)
+        step, is_bowl = _solved(H + _SHARES[middle] * safe, gradient, overwrite=True)
         if is_bowl:
             high, direction = middle, step
         else:

@@ -46,8 +46,8 @@ class Members:
     nothing is lost that an orthogonal decomposition of all columns keeps, for a Cholesky decomposition of W.
     """
 
-    # Attributes that are computed when asked for are plain ones: there are few functions often, and a lock for
-    # each of them took as long as the arithmetic.
+    # What is computed when asked for is kept in plain attributes: a cached property has a lock, which takes
+    # as long as the arithmetic of few functions.
     def __init__(self, d, root, w, pull, rest, log_det, yy, turn=None):
         self.d, self.w, self.pull, self.rest, self.log_det, self.yy = d, w, pull, rest, log_det, yy
         self._root, self.turn = root, turn
@@ -83,7 +83,9 @@ class Members:
 
     def among(self):
         """Return d_i^1/2 phi_i'C^-1 phi_j d_j^1/2 for all i and j, (M, M)."""
-        return _identity(len(self.d)) - self.inverse
+        V = -self.inverse
+        V.flat[:: len(V) + 1] += 1.0
+        return V
 
     def left_out(self):
         """Return phi_i'C_i^-1 phi_i, phi_i'C_i^-1 y and y'C_i^-1 y of each i, C_i the C without it."""
