@@ -556,6 +556,33 @@ def test_forgotten_functions_leave_where_they_are_many(size, leaves):
     np.testing.assert_array_equal(np.flatnonzero(forgotten), [0] if leaves else [])
 
 
+def test_a_step_that_promises_little_is_the_last_one():
+    def settled(enough):
+        settling = Settling(members_of([1, 20, 40, 70], [3.0, 30.0, 300.0, 30.0]), noise, 1e-10, enough)
+        values = [settling.value]
+        while settling.step():
+            values.append(settling.value)
+        return np.array(values)
+
+    noise = ProfiledNoise(80)
+    far, near = settled(0.0), settled(0.01)
+    np.testing.assert_array_equal(near, far[: len(near)])  # the same steps,
+    assert len(near) < len(far)  # less the last ones,
+    assert near[-2] - near[-1] < 0.01 < near[-3] - near[-2]  # after the first one of a gain below that
+    assert near[-1] - far[-1] < 1e-4
+
+
+def test_without_an_intercept_kernel_functions_are_made_once(monkeypatch):
+    calls, raw = [], Dictionary.raw
+    monkeypatch.setattr(
+        Dictionary, "raw", lambda self, chosen: calls.append(len(chosen)) or raw(self, chosen)
+    )
+    RelevanceVectorRegressor(gamma=GAMMA, fit_intercept=False).fit(X, y)
+    assert calls == [80]
+    model = RelevanceVectorRegressor(gamma=GAMMA).fit(X, y)
+    assert calls[1:] == [80, len(model.relevance_)]  # for the part of the constant in them
+
+
 def test_the_last_steps_start_from_the_columns_and_end_there():
     values, noise, d = FunctionValues(K / np.linalg.norm(K, axis=0), y), ProfiledNoise(80), np.zeros(80)
     d[[12, 40, 66]] = 20.0, 300.0, 20.0

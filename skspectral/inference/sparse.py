@@ -27,7 +27,6 @@ import numpy as np
 
 from ..linalg.active import Active
 from ..linalg.growth import Growth
-from ..support.threads import at_most
 from .sparse_newton import Settling
 from .sparse_noise import TooLittleNoise
 
@@ -45,8 +44,8 @@ _TO_COMPARE = 0.5
 # What rounding may do to phi'C^-1 phi of columns of length 1: functions that are relevant by no more than
 # that would come and go for ever, two rows that are alike in turn.
 _LOST = 1e-14
-# Gradient at which Newton's steps stop, and coarsely.
-_STATIONARY, _ROUGHLY_STATIONARY = 1e-10, 1e-2
+# Gradient at which Newton's steps stop, and coarsely, where one that promises no more than this is the last.
+_STATIONARY, _ROUGHLY_STATIONARY, _ENOUGH = 1e-10, 1e-2, 0.01
 
 
 @dataclass(frozen=True)
@@ -128,8 +127,9 @@ class Ascent:
         Until no derivative by log d is larger than `stationary`.
         """
         before = self.n_steps
-        settling = Settling(self.active.alone(), self.noise, stationary)
-        while len(settling.kept) and self.n_steps < self.max_iter and settling.step():
+        enough = _ENOUGH if stationary == _ROUGHLY_STATIONARY else 0.0
+        settling = Settling(self.active.alone(), self.noise, stationary, enough)
+        while self.n_steps < self.max_iter and settling.step():
             self._count(settling.members)
         if self.n_steps > before:
             self.active.follow(settling.kept, settling.members, settling.turns)
@@ -224,9 +224,8 @@ def maximise(values, noise, *, tol, max_iter, trace=None, least=0.0):
     -------
     SparseFit
     """
-    with at_most(1):  # many small matrices, numpy's and scipy's in turn
-        active, steps, n_steps = _best_end(values, noise, tol, max_iter, max(least, _TO_COMPARE))
-        fit = Ascent(active, noise, tol, max_iter, steps, least, n_steps).run()
+    active, steps, n_steps = _best_end(values, noise, tol, max_iter, max(least, _TO_COMPARE))
+    fit = Ascent(active, noise, tol, max_iter, steps, least, n_steps).run()
     if trace is not None:
         trace.extend(steps)
     return fit

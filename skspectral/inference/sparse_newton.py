@@ -31,6 +31,9 @@ class Settling:
         What is known of the noise.
     stationary : float
         Largest derivative by log d at which nothing is left to do.
+    enough : float, default=0
+        Change of `noise.value` that a Newton step promises below which it is the last one: what is left after
+        it is much less.
 
     Attributes
     ----------
@@ -44,10 +47,11 @@ class Settling:
         `Members.turn` of every step, from the start to here.
     """
 
-    def __init__(self, members, noise, stationary):
-        self.members, self.noise, self.stationary = members, noise, stationary
+    def __init__(self, members, noise, stationary, enough=0.0):
+        self.members, self.noise, self.stationary, self.enough = members, noise, stationary, enough
         self.value = noise.value(members)
         self.kept, self.turns = np.arange(len(members.d)), []
+        self._is_done = False
 
     def gradient(self):
         """Return the derivatives of `noise.value` by log d."""
@@ -58,6 +62,8 @@ class Settling:
 
     def step(self):
         """Let functions go or take a Newton step; return whether there was anything to do."""
+        if self._is_done or not len(self.kept):
+            return False
         gradient, members = self.gradient(), self.members
         largest, leaves = _largest(gradient), ~self.noise.belong(members)
         may_leave = leaves if largest < _UNSETTLED else self._forgotten(leaves)
@@ -113,6 +119,7 @@ class Settling:
         for k in range(_HALVINGS if promising else 1):
             there = self.members.scaled(0.5**k * step)
             if there is not None and self._moved(there, rounding, largest):
+                self._is_done = -slope < self.enough
                 return True
         return False
 
