@@ -22,6 +22,7 @@ from skspectral.inference.sparse import Ascent, maximise
 from skspectral.inference.sparse_newton import Settling
 from skspectral.inference.sparse_noise import KnownNoise, ProfiledNoise, TooLittleNoise
 from skspectral.kernels.gram import PrecomputedGram
+from skspectral.linalg import active as linalg_active
 from skspectral.linalg.active import Active, FunctionValues
 from skspectral.linalg.dictionary import Dictionary
 from skspectral.linalg.directions import descent_direction, scoring_direction
@@ -271,9 +272,23 @@ def test_smooth_functions_have_few_coordinates():
         np.testing.assert_allclose(few.S, plain.S, atol=1e-12)
         np.testing.assert_allclose(few.Q, plain.Q, atol=1e-11 * np.linalg.norm(target))
         assert few.rest == pytest.approx(plain.rest, rel=1e-11)
-    rough = np.exp(-np.abs(rows - rows.T))
+
+
+def test_some_rows_tell_that_functions_have_many_coordinates(monkeypatch):
+    rows, targets = sinc(500)
+    rough, shapes = np.exp(-np.abs(rows - rows.T)), []
+    left = linalg_active._left
+
+    def noted(Phi, size):
+        shapes.append(Phi.shape)
+        return left(Phi, size)
+
+    monkeypatch.setattr(linalg_active, "_left", noted)
     (values,) = FunctionValues.on_rows(rough, targets[:, None])
     assert values.Phi is rough
+    assert shapes == [(167, 500)]  # every third row
+    FunctionValues.on_rows(kernel(rows), targets[:, None])
+    assert shapes[1:] == [(167, 500), (500, 500)]
 
 
 @pytest.mark.parametrize("n", [80, 20], ids=["more rows", "fewer rows than functions"])

@@ -16,8 +16,8 @@ __all__ = ["FAINT", "Active", "FunctionValues", "independent"]
 # Share of phi'phi below which a function is taken for a combination of the active ones.
 _DEPENDENT = 1e-10
 # Dimensions that all columns may have, at first; random combinations of columns to check it; what is left of
-# these then, and what more dimensions may remove.
-_FEW, _CHECKS, _NEGLIGIBLE, _HOPEFUL = 64, 4, 1e-14, 1e-7
+# these then, what more dimensions may remove, and what is left on some of the rows where they may not.
+_FEW, _CHECKS, _NEGLIGIBLE, _HOPEFUL, _HOPELESS = 64, 4, 1e-14, 1e-7, 1e-6
 # Columns that LAPACK treats at a time.
 _BLOCK = 64
 # phi'C^-1 phi of a function that enters below which too many of its digits are lost: differences of numbers
@@ -392,25 +392,34 @@ def _span_of_few(Phi):
     """Return an orthonormal basis of all columns (n, k), r of them for r <= n/4; None if that is not enough.
 
     The columns of smooth functions have few dimensions, to rounding. Random combinations of some of them span
-    these, and combinations of all show it: hardly ever is less left of them than of a column. The last
-    directions of the basis, which these hardly have, are left out.
+    these, and combinations of all show it: hardly ever is less left of them than of a column. Less is left on
+    some of the rows, so that these tell first, and at little cost, where it is too much. The last directions
+    of the basis, which the combinations hardly have, are left out.
     """
     n, k = Phi.shape
-    size, random = _FEW, np.random.default_rng(0)
+    if min(n, k) // 4 < _FEW or _left(Phi[:: max(1, n // (2 * _FEW))], _FEW)[-1] > _HOPELESS:
+        return None
+    size = _FEW
     while size <= min(n, k) // 4:
-        some = Phi[:, :: max(1, k // (2 * size))]
-        mixed = some @ random.normal(size=(some.shape[1], size))
-        Q = qr(mixed, mode="economic", check_finite=False)[0]
-        check = Phi @ random.normal(size=(k, _CHECKS))
-        coordinates, length = Q.T @ check, max(np.linalg.norm(check), _TINY)
-        left = check - Q @ coordinates
-        left -= Q @ (Q.T @ left)
-        share = np.linalg.norm(left) / length
+        Q, coordinates, length, share = _left(Phi, size)
         if share <= _NEGLIGIBLE:
             beyond = np.sqrt(np.cumsum(np.sum(coordinates**2, axis=1)[::-1]))[::-1]
             return Q[:, beyond > _NEGLIGIBLE * length]
         size = 2 * size if share < _HOPEFUL else n
     return None
+
+
+def _left(Phi, size):
+    """Return a basis of some dimensions, combinations of all columns in it, their length and what is left."""
+    k, random = Phi.shape[1], np.random.default_rng(0)
+    some = Phi[:, :: max(1, k // (2 * size))]
+    mixed = some @ random.normal(size=(some.shape[1], size))
+    Q = qr(mixed, mode="economic", check_finite=False)[0]
+    check = Phi @ random.normal(size=(k, _CHECKS))
+    coordinates, length = Q.T @ check, max(np.linalg.norm(check), _TINY)
+    left = check - Q @ coordinates
+    left -= Q @ (Q.T @ left)
+    return Q, coordinates, length, np.linalg.norm(left) / length
 
 
 def _squares(Phi):
