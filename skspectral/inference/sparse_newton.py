@@ -4,9 +4,8 @@ See `sparse` for the letters. Functions that are not active are out of sight.
 """
 
 import numpy as np
-from scipy.linalg.blas import ddot, idamax
 
-from ..linalg.directions import descent_direction, scoring_direction
+from ..linalg.directions import descent_direction, largest_size, scoring_direction
 
 __all__ = ["Settling"]
 
@@ -58,18 +57,18 @@ class Settling:
         return self._gradient_at(self.members)
 
     def _gradient_at(self, members):
-        return (1.0 - self.noise.slope(members) * members.power) - members.undetermined
+        return (1.0 - self.noise.slope(members) * members.pull**2) - members.undetermined
 
     def step(self):
         """Let functions go or take a Newton step; return whether there was anything to do."""
         if self._is_done or not len(self.kept):
             return False
         gradient, members = self.gradient(), self.members
-        largest, leaves = _largest(gradient), ~self.noise.belong(members)
+        largest, leaves = largest_size(gradient), ~self.noise.belong(members)
         may_leave = leaves if largest < _UNSETTLED else self._forgotten(leaves)
         if may_leave.any() and self.remove(may_leave):
             return True
-        if largest > self.stationary and self.newton_step(gradient, largest, leaves):
+        if largest > self.stationary and self.newton_step(gradient, leaves):
             return True
         return largest >= _UNSETTLED and leaves.any() and self.remove(leaves)
 
@@ -103,18 +102,18 @@ class Settling:
             self.kept = self.kept[~leave]
         return better
 
-    def newton_step(self, gradient, largest, leaves):
+    def newton_step(self, gradient, leaves):
         """Take one step, with functions that should leave on their way; return whether it led anywhere."""
-        rounding = _rounding(self.value)
+        largest, rounding = largest_size(gradient), _rounding(self.value)
         direction = self.direction(gradient, largest)
-        longest = _largest(direction)
+        longest = largest_size(direction)
         step = direction if longest <= _LONGEST else np.minimum(np.maximum(direction, -_LONGEST), _LONGEST)
         if largest > _UNSETTLED:
             step = np.where(leaves, -_LONGEST, step)
-        slope = ddot(gradient, step)
+        slope = gradient @ step
         if slope >= 0:  # entries cut one by one may lead up
             step = direction * min(1.0, _LONGEST / longest)
-            slope = ddot(gradient, step)
+            slope = gradient @ step
         promising = -slope > rounding
         for k in range(_HALVINGS if promising else 1):
             there = self.members.scaled(0.5**k * step)
@@ -131,7 +130,7 @@ class Settling:
         value = self.noise.value(there)
         change = value - self.value
         better = change < -rounding or (
-            change <= rounding and _largest(self._gradient_at(there)) < 0.9 * largest
+            change <= rounding and largest_size(self._gradient_at(there)) < 0.9 * largest
         )
         if better:
             self._become(there, value)
@@ -165,11 +164,6 @@ class Settling:
         H -= expected
         H.flat[:: len(V) + 1] += gradient
         return H
-
-
-def _largest(x):
-    """Return the largest size of an entry, which BLAS finds in one go."""
-    return abs(float(x[idamax(x)]))
 
 
 def _rounding(value):

@@ -78,7 +78,7 @@ class ProfiledNoise:
 
         With u their undetermined shares and p = d Q^2 this is n p > (1 - u)(u rest + p).
         """
-        share, power = members.undetermined, members.power
+        share, power = members.undetermined, members.pull**2
         return (self.n * power > (1.0 - share) * (share * self._rest(members) + power)) & (share < 1.0)
 
     def _drop(self, u, share):
@@ -127,7 +127,7 @@ class KnownNoise:
     def belong(self, members):
         """Return which active functions belong to the model: those with d Q^2 > v (1 - u) u."""
         share = members.undetermined
-        return (members.power > self.v * (1.0 - share) * share) & (share < 1.0)
+        return (members.pull**2 > self.v * (1.0 - share) * share) & (share < 1.0)
 
     def slope(self, active):
         """Return the factor of Q^2 in d value/dd = S - factor Q^2."""

@@ -1,14 +1,20 @@
 """Directions of descent by curvatures that need not be positive."""
 
 import numpy as np
+from scipy.linalg.blas import idamax
 from scipy.linalg.lapack import dposv
 
-__all__ = ["descent_direction", "scoring_direction"]
+__all__ = ["descent_direction", "largest_size", "scoring_direction"]
 
 # What is added to the expected curvature of functions alike.
 _FLATTEST = 1e-10
 # How much of the expected curvature may be added to the curvature.
 _SHARES = 0.01 * 2.0 ** np.arange(8)
+
+
+def largest_size(x):
+    """Return the largest size of an entry of x (M,), M > 0, which BLAS finds in one go."""
+    return abs(float(x[idamax(x)]))
 
 
 def scoring_direction(gradient, expected):

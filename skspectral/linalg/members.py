@@ -51,7 +51,7 @@ class Members:
     def __init__(self, d, root, w, pull, rest, log_det, yy, turn=None):
         self.d, self.w, self.pull, self.rest, self.log_det, self.yy = d, w, pull, rest, log_det, yy
         self._root, self.turn = root, turn
-        self._inverse = self._power = None
+        self._inverse = None
 
     @property
     def root(self):
@@ -73,13 +73,6 @@ class Members:
     def undetermined(self):
         """Posterior over prior variance of the coefficients, (M,)."""
         return self.inverse.diagonal()
-
-    @property
-    def power(self):
-        """Squares of `pull`, (M,)."""
-        if self._power is None:
-            self._power = self.pull * self.pull
-        return self._power
 
     def among(self):
         """Return d_i^1/2 phi_i'C^-1 phi_j d_j^1/2 for all i and j, (M, M)."""
