@@ -396,6 +396,22 @@ def test_a_model_follows_the_steps_of_its_members(n_steps):
     np.testing.assert_allclose(active.Q, fresh.Q, atol=1e-12)
 
 
+def test_a_model_from_which_all_functions_left_takes_in_others():
+    values, d = FunctionValues(K / np.linalg.norm(K, axis=0), y, 0.3), np.zeros(80)
+    d[[3, 20]] = 5.0, 2000.0
+    active = Active(values, d)
+    active.watch()
+    nothing = active.alone().without(np.ones(2, dtype=bool))
+    active.follow(np.zeros(0, dtype=int), nothing, [nothing.turn])
+    assert (active.rest, active.log_det) == (values.yy, 0.0)
+    j, S, _ = active.foremost()
+    assert pytest.approx(1.0) == S
+    active.admit(j, 7.0)
+    fresh = Active(values, np.where(np.arange(80) == j, 7.0, 0.0))
+    assert_same_model(active.alone(), fresh.alone(), 1e-12)
+    np.testing.assert_allclose(active.S, fresh.S, atol=1e-14)
+
+
 def test_functions_are_kept_where_rounding_leaves_no_model_of_them(monkeypatch):
     values = FunctionValues(K / np.linalg.norm(K, axis=0), y)
     active = Active(values, np.where(np.arange(80) % 30 == 3, 20.0, 0.0))

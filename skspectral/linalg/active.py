@@ -23,7 +23,8 @@ _BLOCK = 64
 # phi'C^-1 phi of a function that enters below which too many of its digits are lost: differences of numbers
 # of size 1 have 16 of them, and of its logarithm the evidence is made.
 FAINT = 1e-9
-# Steps that T takes one by one: they are several products of small matrices less than one step to their end.
+# Steps with each of which T turns. More of them are taken in one: that is another model of the active
+# functions, but fewer turns of all functions.
 _FEW_TURNS = 2
 # Numbers of a matrix that a cache holds: there, products with one column at a time are fast.
 _CACHED = 2**17
