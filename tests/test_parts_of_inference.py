@@ -703,7 +703,9 @@ def test_steps_lead_down_where_cutting_their_entries_would_lead_up():
 
 def settled(value, there, slope_there=0.0):
     """Return a `Settling` that has a value, and the model beside it with another value and slope."""
-    beside = SimpleNamespace(value=there, pull=np.zeros(2), undetermined=np.full(2, 1.0 - slope_there))
+    beside = SimpleNamespace(
+        value=there, pull=np.zeros(2), undetermined=np.full(2, 1.0 - slope_there), turn="to there"
+    )
     members = SimpleNamespace(value=value, d=np.ones(2), without=lambda leave: beside)
     noise = SimpleNamespace(value=lambda members: members.value, slope=lambda members: 1.0)
     return Settling(members, noise, 1e-10), beside
@@ -718,6 +720,7 @@ def test_functions_leave_where_the_evidence_falls_by_rounding_alone(value):
         assert (settling.members is beside) == is_gone
         assert settling.value == value + change * is_gone
         assert settling.kept.tolist() == ([1] if is_gone else [0, 1])
+        assert settling.turns == (["to there"] if is_gone else [])
 
 
 @pytest.mark.parametrize(
@@ -736,6 +739,7 @@ def test_a_step_within_rounding_must_make_the_slope_smaller_by_a_tenth(change, s
     settling, beside = settled(2.0, 2.0 + 2.0**-30 * change, slope)
     assert settling._moved(beside, 2.0**-30, 1.0) == expected
     assert (settling.members is beside) == (settling.value != 2.0) == expected
+    assert settling.turns == (["to there"] if expected else [])
     settling, beside = settled(2.0, 2.0 + 2.0**-30 * change, 2.0 * slope)
     assert settling._moved(beside, 2.0**-30, 2.0) == expected
 

@@ -22,6 +22,7 @@ from skspectral.inference.sparse import Ascent, maximise
 from skspectral.inference.sparse_newton import Settling
 from skspectral.inference.sparse_noise import KnownNoise, ProfiledNoise, TooLittleNoise
 from skspectral.kernels.gram import PrecomputedGram
+from skspectral.linalg import active as linalg_active
 from skspectral.linalg.active import Active, FunctionValues
 from skspectral.linalg.dictionary import Dictionary
 from skspectral.linalg.directions import descent_direction, scoring_direction
@@ -271,9 +272,23 @@ def test_smooth_functions_have_few_coordinates():
         np.testing.assert_allclose(few.S, plain.S, atol=1e-12)
         np.testing.assert_allclose(few.Q, plain.Q, atol=1e-11 * np.linalg.norm(target))
         assert few.rest == pytest.approx(plain.rest, rel=1e-11)
-    rough = np.exp(-np.abs(rows - rows.T))
+
+
+def test_some_rows_tell_that_functions_have_many_coordinates(monkeypatch):
+    rows, targets = sinc(500)
+    rough, shapes = np.exp(-np.abs(rows - rows.T)), []
+    left = linalg_active._left
+
+    def noted(Phi, size):
+        shapes.append(Phi.shape)
+        return left(Phi, size)
+
+    monkeypatch.setattr(linalg_active, "_left", noted)
     (values,) = FunctionValues.on_rows(rough, targets[:, None])
     assert values.Phi is rough
+    assert shapes == [(167, 500)]  # every third row
+    FunctionValues.on_rows(kernel(rows), targets[:, None])
+    assert shapes[1:] == [(167, 500), (500, 500)]
 
 
 @pytest.mark.parametrize("n", [80, 20], ids=["more rows", "fewer rows than functions"])
@@ -342,13 +357,59 @@ def test_functions_that_are_kept_are_as_if_computed_afresh(kept, is_watched):
     if is_watched:
         active.watch()
     active.keep(np.array(kept), new)
-    assert active.is_fresh == (not is_watched or len(kept) < 3)
+    assert active.is_fresh == (not is_watched)
     fresh = Active(values, np.bincount(a[kept], new, 80))
     np.testing.assert_array_equal(active.members, fresh.members)
     np.testing.assert_allclose(active.d, fresh.d, rtol=1e-14)
     assert_same_model(active.alone(), fresh.alone(), 1e-10)
     np.testing.assert_allclose(active.S, fresh.S, atol=1e-13)
     np.testing.assert_allclose(active.Q, fresh.Q, atol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "is_fresh"), [(80, False), (20, True)], ids=["many rows", "few rows"])
+def test_a_model_is_computed_afresh_where_that_takes_less(n, is_fresh):
+    Phi, d = K[:n] / np.linalg.norm(K[:n], axis=0), np.zeros(80)
+    d[::8] = 30.0
+    active = Active(FunctionValues(Phi, y[:n]), d)
+    active.watch()
+    # 8 reflectors of 10 functions, or 2 columns of n numbers
+    active.keep(np.array([2, 7]), np.array([5.0, 7.0]))
+    assert active.is_fresh == is_fresh
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 3])
+def test_a_model_follows_the_steps_of_its_members(n_steps):
+    values, d = FunctionValues(K / np.linalg.norm(K, axis=0), y, 0.3), np.zeros(80)
+    d[[3, 20, 40, 61, 77]] = 5.0, 2000.0, 1e5, 1e4, 300.0
+    active = Active(values, d)
+    active.watch()
+    there, gone = active.alone().scaled(np.linspace(-1.0, 1.0, 5)), np.arange(5) == 2
+    path = [there, there.without(gone), there.without(gone).scaled(np.full(4, 0.5))][:n_steps]
+    kept = np.arange(5) if n_steps == 1 else np.flatnonzero(~gone)
+    active.follow(kept, path[-1], [step.turn for step in path])
+    assert (active.alone() is path[-1]) == (n_steps < 3)  # more steps than that are taken in one
+    fresh = Active(values, active.d)
+    assert not active.is_fresh
+    np.testing.assert_array_equal(active.members, fresh.members)
+    np.testing.assert_allclose(active.d[fresh.members], path[-1].d, rtol=1e-12)
+    np.testing.assert_allclose(active.S, fresh.S, atol=1e-13)
+    np.testing.assert_allclose(active.Q, fresh.Q, atol=1e-12)
+
+
+def test_a_model_from_which_all_functions_left_takes_in_others():
+    values, d = FunctionValues(K / np.linalg.norm(K, axis=0), y, 0.3), np.zeros(80)
+    d[[3, 20]] = 5.0, 2000.0
+    active = Active(values, d)
+    active.watch()
+    nothing = active.alone().without(np.ones(2, dtype=bool))
+    active.follow(np.zeros(0, dtype=int), nothing, [nothing.turn])
+    assert (active.rest, active.log_det) == (values.yy, 0.0)
+    j, S, _ = active.foremost()
+    assert pytest.approx(1.0) == S
+    active.admit(j, 7.0)
+    fresh = Active(values, np.where(np.arange(80) == j, 7.0, 0.0))
+    assert_same_model(active.alone(), fresh.alone(), 1e-12)
+    np.testing.assert_allclose(active.S, fresh.S, atol=1e-14)
 
 
 def test_functions_are_kept_where_rounding_leaves_no_model_of_them(monkeypatch):
@@ -369,14 +430,13 @@ def test_a_model_carries_on_as_if_afresh(monkeypatch, cached):
     d[[3, 40, 77]] = 5.0, 2000.0, 1e5
     active = Active(values, d)
     assert active.is_fresh
-    growth = Growth(active)
-    growth.enter(20, 50.0)
-    growth.finish()
-    active.leave(1)
+    active.admit(61, 7.0)
+    np.testing.assert_array_equal(active.members, [3, 40, 77, 61])
+    active.exchange(1, 20, 50.0, *active.in_place_of(1, 20)[1:])
     assert not active.is_fresh
-    np.testing.assert_array_equal(active.members, [3, 77, 20])
-    d[[20, 40]] = 50.0, 0.0
-    fresh, order = Active(values, d), [0, 2, 1]
+    np.testing.assert_array_equal(active.members, [3, 77, 61, 20])
+    d[[20, 40, 61]] = 50.0, 0.0, 7.0
+    fresh, order = Active(values, d), [0, 3, 2, 1]
     np.testing.assert_array_equal(active.d, d)
     for name in ("rest", "log_det"):
         assert getattr(active, name) == pytest.approx(getattr(fresh, name), rel=1e-11)
@@ -396,6 +456,25 @@ def test_a_model_carries_on_as_if_afresh(monkeypatch, cached):
 def test_a_step_that_rounding_leaves_no_model_for_is_told():
     broken = Members(np.ones(1), np.array([[1.0 + 1e-3]]), np.ones(1), np.ones(1), 1.0, 0.0, 1.0)
     assert broken.scaled(np.array([700.0])) is None
+
+
+def test_a_faint_function_enters_by_the_columns():
+    Phi = np.array([[1.0, np.sqrt(1.0 - 1e-10)], [0.0, 1e-5], [0.0, 0.0]])
+    active = Active(FunctionValues(Phi, np.array([1.0, 2.0, 1.0])), np.array([1e14, 0.0]))
+    active.admit(1, 1e3)  # of phi'C^-1 phi = 1e-10 hardly 6 digits are left
+    assert active.is_fresh
+    np.testing.assert_array_equal(active.d, [1e14, 1e3])
+
+
+def test_the_foremost_function_is_not_active():
+    values, d = FunctionValues(K / np.linalg.norm(K, axis=0), y), np.zeros(80)
+    d[[3, 40, 77]] = 5.0, 2000.0, 1e5
+    active = Active(values, d)
+    others = np.delete(np.arange(80), [3, 40, 77])
+    j = others[np.argmax(active.Q[others] ** 2 / active.S[others])]
+    assert active.foremost() == (j, active.S[j], active.Q[j])
+    everything = Active(FunctionValues(values.Phi[:, :2], y), np.ones(2))
+    assert everything.foremost()[1] == np.inf
 
 
 def test_one_function_in_the_place_of_another():
@@ -421,7 +500,7 @@ def test_too_little_noise_is_a_share_of_the_best():
     for share in (0.1, 1.0):
         noises = TooLittleNoise(80, share), KnownNoise(share * best)
         for s, q in zip(active.S, active.Q, strict=True):
-            assert noises[0].prospect(active, s, q) == noises[1].prospect(active, s, q)
+            assert noises[0].prospect(active, s, q) == pytest.approx(noises[1].prospect(active, s, q))
 
 
 @pytest.mark.parametrize("noise", [ProfiledNoise(80), KnownNoise(0.01)], ids=["profiled", "known"])
@@ -497,6 +576,42 @@ def test_newtons_direction_is_that_of_the_curvature_near_the_maximum(largest, is
     np.testing.assert_allclose(
         settling.direction(gradient, largest), -np.linalg.solve(expected, gradient), rtol=1e-7
     )
+
+
+@pytest.mark.parametrize(("size", "leaves"), [(8, True), (9, False)], ids=["an eighth", "fewer"])
+def test_forgotten_functions_leave_where_they_are_many(size, leaves):
+    d = np.full(size, 1e-6)
+    d[1:] = 300.0
+    settling = Settling(members_of(np.arange(0, 8 * size, 8), d), ProfiledNoise(80), 1e-6)
+    forgotten = settling._forgotten(np.ones(size, dtype=bool))
+    np.testing.assert_array_equal(np.flatnonzero(forgotten), [0] if leaves else [])
+
+
+def test_a_step_that_promises_little_is_the_last_one():
+    def settled(enough):
+        settling = Settling(members_of([1, 20, 40, 70], [3.0, 30.0, 300.0, 30.0]), noise, 1e-10, enough)
+        values = [settling.value]
+        while settling.step():
+            values.append(settling.value)
+        return np.array(values)
+
+    noise = ProfiledNoise(80)
+    far, near = settled(0.0), settled(0.01)
+    np.testing.assert_array_equal(near, far[: len(near)])  # the same steps,
+    assert len(near) < len(far)  # less the last ones,
+    assert near[-2] - near[-1] < 0.01 < near[-3] - near[-2]  # after the first one of a gain below that
+    assert near[-1] - far[-1] < 1e-4
+
+
+def test_without_an_intercept_kernel_functions_are_made_once(monkeypatch):
+    calls, raw = [], Dictionary.raw
+    monkeypatch.setattr(
+        Dictionary, "raw", lambda self, chosen: calls.append(len(chosen)) or raw(self, chosen)
+    )
+    RelevanceVectorRegressor(gamma=GAMMA, fit_intercept=False).fit(X, y)
+    assert calls == [80]
+    model = RelevanceVectorRegressor(gamma=GAMMA).fit(X, y)
+    assert calls[1:] == [80, len(model.relevance_)]  # for the part of the constant in them
 
 
 def test_the_last_steps_start_from_the_columns_and_end_there():

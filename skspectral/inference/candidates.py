@@ -91,10 +91,9 @@ def expand(dictionary, Y, noise, *, tol, max_iter, report=None):
     pool = np.arange(total if total <= _ALL else _FIRST)
     Phi, lengths = dictionary.columns(pool)
     coarse = worthwhile(len(Y)) if total > len(pool) else 0.0
-    fits = [
-        maximise(values, noise, tol=tol, max_iter=max_iter, least=coarse)
-        for values in FunctionValues.on_rows(Phi, Y)
-    ]
+    some = FunctionValues.on_rows(Phi, Y)
+    with at_most(1):  # many small matrices, numpy's and scipy's in turn
+        fits = [maximise(values, noise, tol=tol, max_iter=max_iter, least=coarse) for values in some]
     expansions = _on_rows(Phi, lengths, pool, Y, fits)
     if not coarse:
         return expansions

@@ -27,7 +27,6 @@ import numpy as np
 
 from ..linalg.active import Active
 from ..linalg.growth import Growth
-from ..support.threads import at_most
 from .sparse_newton import Settling
 from .sparse_noise import TooLittleNoise
 
@@ -45,8 +44,8 @@ _TO_COMPARE = 0.5
 # What rounding may do to phi'C^-1 phi of columns of length 1: functions that are relevant by no more than
 # that would come and go for ever, two rows that are alike in turn.
 _LOST = 1e-14
-# Gradient at which Newton's steps stop, and coarsely.
-_STATIONARY, _ROUGHLY_STATIONARY = 1e-10, 1e-2
+# Gradient at which Newton's steps stop, and coarsely, where one that promises no more than this is the last.
+_STATIONARY, _ROUGHLY_STATIONARY, _ENOUGH = 1e-10, 1e-2, 0.01
 
 
 @dataclass(frozen=True)
@@ -105,10 +104,10 @@ class Ascent:
         self.n_steps, self.trace, self.least = n_steps, trace, least
         self.worthwhile = max(worthwhile(_rows(noise, active.values)), least)
 
-    def _count(self, value):
+    def _count(self, model):
         self.n_steps += 1
         if self.trace is not None:
-            self.trace.append(value)
+            self.trace.append(self.noise.value(model))
 
     def add(self, least, most=np.inf):
         """Take in the function of the largest gain again and again, down to a gain of `least`."""
@@ -119,7 +118,7 @@ class Ascent:
             if not prospect.gain > least:
                 break
             growth.enter(j, prospect.d)
-            self._count(self.noise.value(growth))
+            self._count(growth)
         growth.finish()
 
     def settle(self, stationary):
@@ -128,11 +127,12 @@ class Ascent:
         Until no derivative by log d is larger than `stationary`.
         """
         before = self.n_steps
-        settling = Settling(self.active.alone(), self.noise, stationary)
-        while len(settling.kept) and self.n_steps < self.max_iter and settling.step():
-            self._count(settling.value)
+        enough = _ENOUGH if stationary == _ROUGHLY_STATIONARY else 0.0
+        settling = Settling(self.active.alone(), self.noise, stationary, enough)
+        while self.n_steps < self.max_iter and settling.step():
+            self._count(settling.members)
         if self.n_steps > before:
-            self.active.keep(settling.kept, settling.members.d)
+            self.active.follow(settling.kept, settling.members, settling.turns)
 
     def run(self):
         """Climb until every function is where it belongs; return a `SparseFit`."""
@@ -183,12 +183,11 @@ class Ascent:
             without, S, Q = active.in_place_of(place, j)
             prospect = self.noise.prospect(without, S, Q)
             if self.noise.value(without) - prospect.gain < self.noise.value(active):
-                active.leave(place)
-                d = prospect.d
-        growth = Growth(active)
-        growth.enter(j, d)
-        growth.finish()
-        self._count(self.noise.value(active))
+                active.exchange(place, j, prospect.d, S, Q)
+                self._count(active)
+                return
+        active.admit(j, d)
+        self._count(active)
 
     def _most_missing(self):
         """Return the function that belongs to the model most of all that are not in it, or None.
@@ -197,10 +196,8 @@ class Ascent:
         """
         if not len(self.active.d):
             return None
-        growth = Growth(self.active)
-        j = growth.best()
-        S, Q = growth.of_one(j)
-        prospect = self.noise.prospect(growth, S, Q)
+        j, S, Q = self.active.foremost()
+        prospect = self.noise.prospect(self.active, S, Q)
         is_relevant = S * (prospect.relevance - 1.0 - self.tol) > _LOST
         belongs = is_relevant and prospect.gain > self.least
         return (j, prospect.d, prospect.gain) if belongs else None
@@ -227,9 +224,8 @@ def maximise(values, noise, *, tol, max_iter, trace=None, least=0.0):
     -------
     SparseFit
     """
-    with at_most(1):  # many small matrices, numpy's and scipy's in turn
-        active, steps, n_steps = _best_end(values, noise, tol, max_iter, max(least, _TO_COMPARE))
-        fit = Ascent(active, noise, tol, max_iter, steps, least, n_steps).run()
+    active, steps, n_steps = _best_end(values, noise, tol, max_iter, max(least, _TO_COMPARE))
+    fit = Ascent(active, noise, tol, max_iter, steps, least, n_steps).run()
     if trace is not None:
         trace.extend(steps)
     return fit

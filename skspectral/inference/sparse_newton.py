@@ -5,15 +5,16 @@ See `sparse` for the letters. Functions that are not active are out of sight.
 
 import numpy as np
 
-from ..linalg.directions import descent_direction, scoring_direction
+from ..linalg.directions import descent_direction, largest_size, scoring_direction
 
 __all__ = ["Settling"]
 
 # Largest step in log d, and halvings.
 _LONGEST, _HALVINGS = 3.0, 12
 # Gradient above which functions do not leave yet, for those beside them may be the ones to leave, unless the
-# data determine this much of their coefficients or less: then they are gone but for their name.
-_UNSETTLED, _FORGOTTEN = 0.5, 1e-3
+# data determine this much of their coefficients or less: then they are gone but for their name. That they
+# leave pays where they are this share of all.
+_UNSETTLED, _FORGOTTEN, _MANY = 0.5, 1e-3, 0.125
 # Increase of -2 log evidence, relative to its size, that is rounding.
 _ROUNDING = 1e-13
 
@@ -29,6 +30,9 @@ class Settling:
         What is known of the noise.
     stationary : float
         Largest derivative by log d at which nothing is left to do.
+    enough : float, default=0
+        Change of `noise.value` that a Newton step promises below which it is the last one: what is left after
+        it is much less.
 
     Attributes
     ----------
@@ -38,30 +42,41 @@ class Settling:
         Its `noise.value`.
     kept : ndarray
         Positions of its functions among those of the start.
+    turns : list
+        `Members.turn` of every step, from the start to here.
     """
 
-    def __init__(self, members, noise, stationary):
-        self.members, self.noise, self.stationary = members, noise, stationary
+    def __init__(self, members, noise, stationary, enough=0.0):
+        self.members, self.noise, self.stationary, self.enough = members, noise, stationary, enough
         self.value = noise.value(members)
-        self.kept = np.arange(len(members.d))
+        self.kept, self.turns = np.arange(len(members.d)), []
+        self._is_done = False
 
     def gradient(self):
         """Return the derivatives of `noise.value` by log d."""
         return self._gradient_at(self.members)
 
     def _gradient_at(self, members):
-        return 1.0 - members.undetermined - self.noise.slope(members) * members.pull**2
+        return (1.0 - self.noise.slope(members) * members.pull**2) - members.undetermined
 
     def step(self):
         """Let functions go or take a Newton step; return whether there was anything to do."""
+        if self._is_done or not len(self.kept):
+            return False
         gradient, members = self.gradient(), self.members
-        largest, leaves = np.abs(gradient).max(initial=0.0), ~self.noise.belong(members)
-        may_leave = leaves if largest < _UNSETTLED else leaves & (members.undetermined > 1.0 - _FORGOTTEN)
+        largest, leaves = largest_size(gradient), ~self.noise.belong(members)
+        may_leave = leaves if largest < _UNSETTLED else self._forgotten(leaves)
         if may_leave.any() and self.remove(may_leave):
             return True
         if largest > self.stationary and self.newton_step(gradient, leaves):
             return True
         return largest >= _UNSETTLED and leaves.any() and self.remove(leaves)
+
+    def _forgotten(self, leaves):
+        """Return which of the functions that should leave are as good as gone, none where they are few."""
+        forgotten = leaves & (self.members.undetermined > 1.0 - _FORGOTTEN)
+        is_many = np.count_nonzero(forgotten) >= _MANY * len(forgotten)
+        return forgotten if is_many else np.zeros_like(forgotten)
 
     def remove(self, leaves):
         """Let functions go, by a mask of them; return whether any went.
@@ -83,22 +98,27 @@ class Settling:
         value = self.noise.value(without)
         better = value <= self.value + _rounding(self.value)
         if better:
-            self.members, self.value, self.kept = without, value, self.kept[~leave]
+            self._become(without, value)
+            self.kept = self.kept[~leave]
         return better
 
     def newton_step(self, gradient, leaves):
         """Take one step, with functions that should leave on their way; return whether it led anywhere."""
-        largest, rounding = np.abs(gradient).max(), _rounding(self.value)
+        largest, rounding = largest_size(gradient), _rounding(self.value)
         direction = self.direction(gradient, largest)
-        step = np.minimum(np.maximum(direction, -_LONGEST), _LONGEST)
+        longest = largest_size(direction)
+        step = direction if longest <= _LONGEST else np.minimum(np.maximum(direction, -_LONGEST), _LONGEST)
         if largest > _UNSETTLED:
-            step[leaves] = -_LONGEST
-        if gradient @ step >= 0:  # entries cut one by one may lead up
-            step = direction * min(1.0, _LONGEST / np.abs(direction).max())
-        promising = -(gradient @ step) > rounding
+            step = np.where(leaves, -_LONGEST, step)
+        slope = gradient @ step
+        if slope >= 0:  # entries cut one by one may lead up
+            step = direction * min(1.0, _LONGEST / longest)
+            slope = gradient @ step
+        promising = -slope > rounding
         for k in range(_HALVINGS if promising else 1):
             there = self.members.scaled(0.5**k * step)
             if there is not None and self._moved(there, rounding, largest):
+                self._is_done = -slope < self.enough
                 return True
         return False
 
@@ -110,11 +130,15 @@ class Settling:
         value = self.noise.value(there)
         change = value - self.value
         better = change < -rounding or (
-            change <= rounding and np.abs(self._gradient_at(there)).max(initial=0.0) < 0.9 * largest
+            change <= rounding and largest_size(self._gradient_at(there)) < 0.9 * largest
         )
         if better:
-            self.members, self.value = there, value
+            self._become(there, value)
         return better
+
+    def _become(self, members, value):
+        self.members, self.value = members, value
+        self.turns.append(members.turn)
 
     def direction(self, gradient, largest):
         """Return Newton's direction, or that of the expected curvature while functions may not leave yet.
@@ -133,7 +157,7 @@ class Settling:
         -V_ij^2 + 2 slope z_i z_j V_ij - bend z_i^2 z_j^2 with z_i = d_i^1/2 Q_i, and the gradient on the
         diagonal.
         """
-        zz = np.multiply.outer(self.members.pull, self.members.pull)
+        zz = self.members.pull[:, None] * self.members.pull
         H = (2.0 * self.noise.slope(self.members)) * V
         H -= self.noise.bend(self.members) * zz
         H *= zz

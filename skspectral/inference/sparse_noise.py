@@ -5,6 +5,7 @@ See `sparse` for the letters.
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -121,9 +122,7 @@ class KnownNoise:
 
     def prospect(self, active, s, q):
         """Return what a function would do that has s and q and is not active."""
-        e = q * q / (s * self.v) if s > 0 else 0.0
-        u = max(e - 1.0, 0.0)
-        return Prospect(u / s if u else 0.0, e * u / (1.0 + u) - math.log1p(u), e)
+        return _prospect_known(s, q * q / (s * self.v) if s > 0 else 0.0)
 
     def belong(self, members):
         """Return which active functions belong to the model: those with d Q^2 > v (1 - u) u."""
@@ -152,12 +151,16 @@ class TooLittleNoise:
 
     def value(self, active):
         """Return what a noise variance at its best would make of -2 log evidence."""
-        return ProfiledNoise(self.n).value(active)
+        return self._best.value(active)
+
+    @cached_property
+    def _best(self):
+        return ProfiledNoise(self.n)
 
     def prospect(self, active, s, q):
         """Return what a function would do that has s and q and is not active."""
-        best = ProfiledNoise(self.n).variance(active)
-        return KnownNoise(self.share * best).prospect(active, s, q)
+        e = q * q / (s * self.share * self._best.variance(active)) if s > 0 else 0.0
+        return _prospect_known(s, e)
 
 
 def _explained(s, q):
@@ -168,6 +171,11 @@ def _explained(s, q):
 def _divisor(s):
     """Return an s that can be divided by."""
     return np.where(s > 0, s, 1.0)
+
+
+def _prospect_known(s, e):
+    u = max(e - 1.0, 0.0)
+    return Prospect(u / s if u else 0.0, e * u / (1.0 + u) - math.log1p(u), e)
 
 
 def _drop_known(u, e):

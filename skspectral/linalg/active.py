@@ -1,5 +1,6 @@
 """What a few functions, each with a prior variance of its own, leave for all the others to explain."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -10,15 +11,21 @@ from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtri
 
 from .members import Members
 
-__all__ = ["Active", "FunctionValues", "independent"]
+__all__ = ["FAINT", "Active", "FunctionValues", "independent"]
 
 # Share of phi'phi below which a function is taken for a combination of the active ones.
 _DEPENDENT = 1e-10
 # Dimensions that all columns may have, at first; random combinations of columns to check it; what is left of
-# these then, and what more dimensions may remove.
-_FEW, _CHECKS, _NEGLIGIBLE, _HOPEFUL = 64, 4, 1e-14, 1e-7
+# these then, what more dimensions may remove, and what is left on some of the rows where they may not.
+_FEW, _CHECKS, _NEGLIGIBLE, _HOPEFUL, _HOPELESS = 64, 4, 1e-14, 1e-7, 1e-6
 # Columns that LAPACK treats at a time.
 _BLOCK = 64
+# phi'C^-1 phi of a function that enters below which too many of its digits are lost: differences of numbers
+# of size 1 have 16 of them, and of its logarithm the evidence is made.
+FAINT = 1e-9
+# Steps with each of which T turns. More of them are taken in one: that is another model of the active
+# functions, but fewer turns of all functions.
+_FEW_TURNS = 2
 # Numbers of a matrix that a cache holds: there, products with one column at a time are fast.
 _CACHED = 2**17
 _TINY = np.finfo(np.float64).tiny
@@ -161,13 +168,26 @@ class Active:
         self._become(a, members, None)
         self._T = T
 
+    def follow(self, kept, members, turns):
+        """Become the model of some active functions, by their positions, to which some steps led.
+
+        Where the steps are few, T takes the `turns` of each of them.
+        """
+        if self._T is None or len(turns) > _FEW_TURNS:
+            self.keep(kept, members.d)
+        else:
+            self.carry_on(self.members[kept], members, _turned(self._T, *turns))
+
     def keep(self, kept, d):
         """Let all active functions go but some, by their positions, which have prior variances d then.
 
-        By what is known of the others, unless that is nothing or most functions leave: then afresh.
+        By what is known of the others, unless that is nothing or so many leave that it takes longer than
+        afresh.
         """
-        a, is_known = self.members[kept], self._T is not None and 2 * len(kept) > len(self.members)
-        turned = self._turned(kept, d) if is_known else None
+        a, left, gone = self.members[kept], len(kept), len(self.members) - len(kept)
+        # multiplications for each function: by the reflectors of those that leave, and by Q_1
+        is_known = self._T is not None and gone * (left + len(self.members)) < left * len(self.values.y)
+        turned = self._in_one_step(kept, d) if is_known else None
         if turned is not None:
             self.carry_on(a, *turned)
         else:
@@ -175,16 +195,16 @@ class Active:
             self.d[a] = d
             self.refresh()
 
-    def _turned(self, kept, d):
-        """Return the model of some active functions and its T, in one step; None where there is none."""
+    def _in_one_step(self, kept, d):
+        """Return the model of some active functions and its T; None where rounding leaves no such model."""
         fewer, T = self._alone, self._T
         if len(kept) < len(fewer.d):
             leave = np.ones(len(fewer.d), dtype=bool)
             leave[kept] = False
             fewer = fewer.without(leave)
-            T = fewer.turn(T.T).T
+            T = _turned(T, fewer.turn)
         there = fewer.scaled(np.log(d / fewer.d))
-        return None if there is None else (there, there.turn(T.T).T)
+        return None if there is None else (there, _turned(T, there.turn))
 
     def _become(self, a, members, reflectors):
         self.members, self._alone, self._reflectors = a, members, reflectors
@@ -224,11 +244,34 @@ class Active:
         """Return the model of the active functions, all others out of sight."""
         return self._alone
 
-    def leave(self, i):
-        """Let the i-th active function go, by what is known of the others."""
+    def admit(self, j, d):
+        """Let function j enter with prior variance d."""
+        S, Q, T = self.watch()
+        self._enlarge(self.members, self._alone, T, j, d, float(S[j]), float(Q[j]))
+
+    def exchange(self, i, j, d, S, Q):
+        """Let function j enter with prior variance d in the place of the i-th active one.
+
+        S and Q are those of function j without that one, see `in_place_of`.
+        """
         gone, (_, _, T) = np.arange(len(self.members)) == i, self.watch()
         fewer = self._alone.without(gone)
-        self.carry_on(self.members[~gone], fewer, fewer.turn(T.T).T)
+        self._enlarge(self.members[~gone], fewer, _turned(T, fewer.turn), j, d, S, Q)
+
+    def _enlarge(self, a, members, T, j, d, S, Q):
+        """Become the model of functions a, with `members` and T, and function j: see `Growth`."""
+        new = np.append(a, j)
+        if S < FAINT:
+            d_new = np.append(members.d, d)
+            self.d[:] = 0.0
+            self.d[new] = d_new
+            self.refresh()
+            return
+        size, root = math.sqrt(1.0 / d + S), math.sqrt(d)
+        t = (self.values.products_with(j) - T[:, j] @ T) / size
+        corner, w = np.array([[math.sqrt(1.0 + d * S)]]), np.array([Q / size])
+        larger = members.bordered(np.array([d]), root * T[:, j : j + 1], corner, w)
+        self.carry_on(new, larger, np.concatenate([T, t[None]]))
 
     def _rows(self):
         """Return Q_1 and C^-1 y, which only other functions ask for."""
@@ -274,6 +317,14 @@ class Active:
         Q1, left = self._rows()
         return independent(_squares(Phi) - _squares(Q1.T @ Phi)), left @ Phi
 
+    def foremost(self):
+        """Return the function of the largest Q^2/S that is not active, and its S and Q."""
+        S, Q, _ = self.watch()
+        S = independent(S, np.inf)
+        S[self.members] = np.inf
+        j = int((Q * Q / S).argmax())
+        return j, float(S[j]), float(Q[j])
+
     def most_alike(self, j):
         """Return the position among the active functions of that nearest to function j or its opposite."""
         return int(np.argmax(np.abs(self.values.products_with(j)[self.members])))
@@ -314,6 +365,14 @@ def _upper(M):
     return np.triu(np.ones((M, M), order="F"))
 
 
+def _turned(T, *turns):
+    """Return T in the coordinates of another root, after some turns."""
+    rows = T.T
+    for turn in turns:
+        rows = turn(rows)
+    return rows.T
+
+
 def _reflectors(A):
     """Return the QR decomposition of A (Fortran order, overwritten) as LAPACK keeps it."""
     return dgeqrf(A, lwork=_BLOCK * A.shape[1], overwrite_a=1)[
@@ -334,25 +393,34 @@ def _span_of_few(Phi):
     """Return an orthonormal basis of all columns (n, k), r of them for r <= n/4; None if that is not enough.
 
     The columns of smooth functions have few dimensions, to rounding. Random combinations of some of them span
-    these, and combinations of all show it: hardly ever is less left of them than of a column. The last
-    directions of the basis, which these hardly have, are left out.
+    these, and combinations of all show it: hardly ever is less left of them than of a column. Less is left on
+    some of the rows, so that these tell first, and at little cost, where it is too much. The last directions
+    of the basis, which the combinations hardly have, are left out.
     """
     n, k = Phi.shape
-    size, random = _FEW, np.random.default_rng(0)
+    if min(n, k) // 4 < _FEW or _left(Phi[:: max(1, n // (2 * _FEW))], _FEW)[-1] > _HOPELESS:
+        return None
+    size = _FEW
     while size <= min(n, k) // 4:
-        some = Phi[:, :: max(1, k // (2 * size))]
-        mixed = some @ random.normal(size=(some.shape[1], size))
-        Q = qr(mixed, mode="economic", check_finite=False)[0]
-        check = Phi @ random.normal(size=(k, _CHECKS))
-        coordinates, length = Q.T @ check, max(np.linalg.norm(check), _TINY)
-        left = check - Q @ coordinates
-        left -= Q @ (Q.T @ left)
-        share = np.linalg.norm(left) / length
+        Q, coordinates, length, share = _left(Phi, size)
         if share <= _NEGLIGIBLE:
             beyond = np.sqrt(np.cumsum(np.sum(coordinates**2, axis=1)[::-1]))[::-1]
             return Q[:, beyond > _NEGLIGIBLE * length]
         size = 2 * size if share < _HOPEFUL else n
     return None
+
+
+def _left(Phi, size):
+    """Return a basis of some dimensions, combinations of all columns in it, their length and what is left."""
+    k, random = Phi.shape[1], np.random.default_rng(0)
+    some = Phi[:, :: max(1, k // (2 * size))]
+    mixed = some @ random.normal(size=(some.shape[1], size))
+    Q = qr(mixed, mode="economic", check_finite=False)[0]
+    check = Phi @ random.normal(size=(k, _CHECKS))
+    coordinates, length = Q.T @ check, max(np.linalg.norm(check), _TINY)
+    left = check - Q @ coordinates
+    left -= Q @ (Q.T @ left)
+    return Q, coordinates, length, np.linalg.norm(left) / length
 
 
 def _squares(Phi):

@@ -1,9 +1,10 @@
 """Directions of descent by curvatures that need not be positive."""
 
 import numpy as np
+from scipy.linalg.blas import idamax
 from scipy.linalg.lapack import dposv
 
-__all__ = ["descent_direction", "scoring_direction"]
+__all__ = ["descent_direction", "largest_size", "scoring_direction"]
 
 # What is added to the expected curvature of functions alike.
 _FLATTEST = 1e-10
@@ -11,12 +12,17 @@ _FLATTEST = 1e-10
 _SHARES = 0.01 * 2.0 ** np.arange(8)
 
 
+def largest_size(x):
+    """Return the largest size of an entry of x (M,), M > 0, which BLAS finds in one go."""
+    return abs(float(x[idamax(x)]))
+
+
 def scoring_direction(gradient, expected):
     """Return the step for the mean of the curvature over targets of the model, which is never negative.
 
     With |gradient| on its diagonal no single entry of the step is much longer than 1.
     """
-    return _solved(_safe(gradient, expected), gradient)[0]
+    return _solved(_safe(gradient, expected), gradient, overwrite=True)[0]
 
 
 def descent_direction(gradient, H, expected):
@@ -35,9 +41,10 @@ def _safe(gradient, expected):
     return safe
 
 
-def _solved(curvature, gradient):
+def _solved(curvature, gradient, overwrite=False):
     """Return the step to the bottom of a bowl, and whether it is one; else the steepest descent."""
-    _, direction, info = dposv(curvature.T, -gradient)  # the other order of a symmetric matrix is LAPACK's
+    # the other order of a symmetric matrix is LAPACK's
+    _, direction, info = dposv(curvature.T, -gradient, overwrite_a=overwrite)
     return (direction, True) if info == 0 else (-gradient, False)
 
 
@@ -46,7 +53,7 @@ def _beside_saddle(gradient, H, safe):
     low, high, direction = 0, len(_SHARES), None
     while low < high:
         middle = (low + high) // 2
-        step, is_bowl = _solved(H + _SHARES[middle] * safe, gradient)
+        step, is_bowl = _solved(H + _SHARES[middle] * safe, gradient, overwrite=True)
         if is_bowl:
             high, direction = middle, step
         else:

@@ -4,13 +4,9 @@ import math
 
 import numpy as np
 
-from .active import independent
+from .active import FAINT, independent
 
 __all__ = ["Growth"]
-
-# phi'C^-1 phi of a function that enters below which too many of its digits are lost: differences of numbers
-# of size 1 have 16 of them, and of its logarithm the evidence is made.
-_FAINT = 1e-7
 
 
 class Growth:
@@ -49,7 +45,7 @@ class Growth:
 
     def best(self):
         """Return the function of the largest Q^2/S, which is that of the largest gain."""
-        return int(np.argmax(self.Q * self.Q / independent(self.S, np.inf)))
+        return int((self.Q * self.Q / independent(self.S, np.inf)).argmax())
 
     def of_one(self, j):
         """Return S and Q of function j."""
@@ -57,7 +53,7 @@ class Growth:
 
     def enter(self, j, d):
         """Let function j enter with prior variance d."""
-        m, (s, q) = self.size, self.of_one(j)
+        m, s, q = self.size, float(self.S[j]), float(self.Q[j])
         if m == len(self._T):
             self._T = np.concatenate([self._T, np.empty((m // 2 + 8, self._T.shape[1]))])
         t = self._T[m]
@@ -78,7 +74,7 @@ class Growth:
     def finish(self):
         """Give the functions to the model that this began with; afresh if one of them is faint."""
         start, known = self._start, len(self._start.members)
-        if self._least < _FAINT:
+        if self._least < FAINT:
             start.d[:] = self.d
             start.refresh()
         elif self._entered:

@@ -1,9 +1,9 @@
 """The prior variances of few functions change; all other functions are out of sight."""
 
-from functools import cached_property, partial
+from functools import lru_cache, partial
 
 import numpy as np
-from scipy.linalg.blas import dtrsm
+from scipy.linalg.blas import ddot, dgemm, dgemv, dtrsm
 from scipy.linalg.lapack import dgeqrf, dormqr, dpotrf, dtrtri, dtrtrs
 
 __all__ = ["Members"]
@@ -46,29 +46,37 @@ class Members:
     nothing is lost that an orthogonal decomposition of all columns keeps, for a Cholesky decomposition of W.
     """
 
+    # What is computed when asked for is kept in plain attributes: a cached property has a lock, which takes
+    # as long as the arithmetic of few functions.
     def __init__(self, d, root, w, pull, rest, log_det, yy, turn=None):
         self.d, self.w, self.pull, self.rest, self.log_det, self.yy = d, w, pull, rest, log_det, yy
         self._root, self.turn = root, turn
+        self._inverse = None
 
-    @cached_property
+    @property
     def root(self):
         """Computed when asked for: the evidence does without, and not every step is taken."""
-        if isinstance(self._root, np.ndarray):
-            return self._root
-        before, shrunk = self._root
-        root = self.turn(before)
-        root *= shrunk[:, None]
-        return root
+        if isinstance(self._root, tuple):
+            before, shrunk = self._root
+            self._root = self.turn(before)
+            self._root *= shrunk[:, None]
+        return self._root
 
-    @cached_property
+    @property
+    def inverse(self):
+        """B^-1, (M, M)."""
+        if self._inverse is None:
+            self._inverse = self.root @ self.root.T
+        return self._inverse
+
+    @property
     def undetermined(self):
         """Posterior over prior variance of the coefficients, (M,)."""
-        return np.einsum("ij,ij->i", self.root, self.root)
+        return self.inverse.diagonal()
 
     def among(self):
         """Return d_i^1/2 phi_i'C^-1 phi_j d_j^1/2 for all i and j, (M, M)."""
-        V = self.root @ self.root.T
-        np.negative(V, out=V)
+        V = -self.inverse
         V.flat[:: len(V) + 1] += 1.0
         return V
 
@@ -83,19 +91,21 @@ class Members:
 
     def scaled(self, x):
         """Return the model with prior variances d exp(x); None where rounding leaves no such model."""
-        root, delta, shrunk = self.root, np.expm1(-x), np.exp(-0.5 * x)
-        W = root.T @ (root * delta[:, None])
-        W.flat[:: len(W) + 1] += 1.0
-        L, info = dpotrf(W, lower=1, overwrite_a=1)
+        root, shrunk = self.root, np.exp(-0.5 * x)
+        shrunk_square = shrunk * shrunk
+        delta = shrunk_square - 1.0
+        W = dgemm(1.0, root, delta[:, None] * root, 1.0, _identity(len(x)), trans_a=1)
+        L, info = dpotrf(W, lower=1, clean=0, overwrite_a=1)
         if info:
             return None
         w = dtrtrs(L, self.w, lower=1)[0]
-        moved = root @ dtrtrs(L, w, lower=1, trans=1)[0]
-        rest = self.rest + (delta * self.pull) @ moved
-        log_det = self.log_det + x.sum() + 2.0 * np.log(L.diagonal()).sum()
+        moved = dgemv(1.0, root, dtrtrs(L, w, lower=1, trans=1)[0])
+        rest = self.rest + ddot(delta * self.pull, moved)
+        log_det = self.log_det + float(np.add.reduce(x + 2.0 * np.log(L.diagonal())))
         turn = partial(dtrsm, 1.0, L, side=1, lower=1, trans_a=1)
-        d, pull = self.d / (shrunk * shrunk), shrunk * moved
-        return Members(d, (root, shrunk), w, pull, float(rest), float(log_det), self.yy, turn)
+        return Members(
+            self.d / shrunk_square, (root, shrunk), w, shrunk * moved, rest, log_det, self.yy, turn
+        )
 
     def bordered(self, d, above, corner, w):
         """Return the model with m more functions, of which the triangle R and the target's w are known.
@@ -133,6 +143,11 @@ class Members:
         rest = self.rest + w[:m] @ w[:m]
         pull = root @ w[m:]
         return Members(self.d[stay], root, w[m:], pull, float(rest), float(log_det), self.yy, turn)
+
+
+@lru_cache(maxsize=512)
+def _identity(size):
+    return np.eye(size, order="F")
 
 
 def _to_nothing(rows):

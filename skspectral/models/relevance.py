@@ -191,13 +191,7 @@ class RelevanceVectorRegressor(MultiOutputMixin, RegressorMixin, SparseRegressio
             gamma = self._best_gamma(data) if isinstance(self.gamma, str) else self.gamma
             dictionary = self._dictionary(data, self._gram_of(gamma))
             expansions, scale = self._expand(dictionary, data)
-        if not all(e.fit.converged for e in expansions):
-            warn_user(
-                f"The evidence is not at its maximum after {max(e.fit.n_steps for e in expansions)} steps. "
-                "Increase max_iter or tol.",
-                ConvergenceWarning,
-            )
-        with on_one_thread(len(data)):
+            _warn_unless_converged(expansions)
             return self._adopt(dictionary, data, kept, expansions, scale, gamma, y.ndim)
 
     def _expand(self, dictionary, data):
@@ -267,3 +261,12 @@ class RelevanceVectorRegressor(MultiOutputMixin, RegressorMixin, SparseRegressio
         value = np.array([e.fit.value if e.active.values.yy else -np.inf for e in expansions])
         constant = n * (1.0 + np.log(2.0 * np.pi)) + 2.0 * n * np.log(scale)
         return -0.5 * (value + constant) + data.rows.counts.half_log_weight
+
+
+def _warn_unless_converged(expansions):
+    if not all(e.fit.converged for e in expansions):
+        warn_user(
+            f"The evidence is not at its maximum after {max(e.fit.n_steps for e in expansions)} steps. "
+            "Increase max_iter or tol.",
+            ConvergenceWarning,
+        )

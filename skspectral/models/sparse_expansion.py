@@ -42,11 +42,19 @@ def assemble(dictionary, data, functions, coefficients, spread, y_ndim, offset=0
     for j, (a, values) in enumerate(zip(own, coefficients, strict=True)):
         theta[a, j] = values
     few, rows = Dictionary(dictionary.gram, data.X, data.rows, used), data.rows
-    levels = rows.levels(few.raw(np.arange(len(used)))) if len(used) else np.zeros((rows.R_inv.shape[0], 0))
+    levels = _levels(few)
     intercept = offset + rows.levels(data.Y).sum(axis=0) - levels.sum(axis=0) @ theta
     spreads = tuple(spread(j, a) for j, a in enumerate(own))
     constant_var = float(np.sum(rows.R_inv**2))
     return FittedExpansion(few, theta, intercept, levels, constant_var, spreads, y_ndim), used
+
+
+def _levels(dictionary):
+    """Return coefficients of mean functions in all kernel functions, made only where there are both."""
+    rows, k = dictionary.rows, len(dictionary)
+    if not (k and rows.n_mean):
+        return np.zeros((rows.R_inv.shape[0], k))
+    return rows.levels(dictionary.raw(np.arange(k)))
 
 
 class SparseExpansion(ByKernelName, BaseEstimator):
