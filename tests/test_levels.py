@@ -341,6 +341,25 @@ def test_a_descent_is_sent_on_its_way_four_times_at_most(monkeypatch):
     assert (best.value, end.value) == (-50.0, -51.0)
 
 
+@pytest.mark.parametrize(("falls_to", "is_followed"), [(-9.0, False), (-10.005, False), (-10.015, True)])
+def test_a_descent_that_does_not_lead_on_is_not_followed(monkeypatch, falls_to, is_followed):
+    """However high it ends: the end of the global search, which is ahead of both, is the model then."""
+    explorer = Settling()
+    monkeypatch.setattr(levels, "_tolerance", lambda task: 0.01)
+    monkeypatch.setattr(
+        levels,
+        "_globally",
+        lambda objective, best: SimpleNamespace(
+            value=-11.0, theta=f"beside {best.value}", solution="solution"
+        ),
+    )
+    monkeypatch.setattr(levels, "_where_it_matters", lambda objective, end, theta: end)
+    explorer.falls_to = [falls_to, -11.0]
+    best, end = levels._settled(explorer, levels._Found([explorer.end(-10.0)], 40), THETA)
+    assert best.value == (-11.0 if is_followed else -10.0)
+    assert end.theta == ("beside -11.0" if is_followed else "beside -10.0")
+
+
 @pytest.mark.parametrize("rank", [None, 7])
 def test_a_global_search_follows_a_descent_on_matrices_without_a_factor(monkeypatch, rank):
     asked = []

@@ -59,13 +59,13 @@ def test_a_scan_proposes_the_minima_of_the_dense_profile():
     X, y = waves(48)  # as many as a scan has
     thetas, x = np.log(4.0) * np.arange(-3, 4), np.linspace(*RATIOS, 13)
     f = np.array([dense_profile(X, y, theta, x) for theta in thetas])
-    least = f.min(axis=1)
-    low = [k for k in range(7) if least[k] == least[max(0, k - 1) : k + 2].min() and least[k] < -0.1]
-    low.sort(key=lambda k: least[k])
+    around = np.pad(f, 1, constant_values=np.inf)
+    low = [(k, j) for k, j in np.ndindex(f.shape) if f[k, j] == around[k : k + 3, j : j + 3].min()]
+    low = sorted((cell for cell in low if f[cell] < 0.75 * f.min()), key=lambda cell: f[cell])
     assert len(low) > 1  # both waves are seen
     found = scan(task_of(X, y), np.zeros(1), WIDE, RATIOS)
     assert found.n_matrices == 7
-    expected = [[thetas[k], x[f[k].argmin()]] for k in low[:3]]
+    expected = [[thetas[k], x[j]] for k, j in low[:3]]
     assert np.array(found.points) == pytest.approx(np.array(expected))
 
 
@@ -136,29 +136,72 @@ def test_inputs_without_distances_are_drawn_from_everywhere():
     assert scan_module._neighbourhoods(words) == ("drawn", 48)
 
 
+def valleys(values):
+    """The places of a sequence that are worth a descent."""
+    return [k for k, _ in scan_module._valleys(np.array(values)[:, None])]
+
+
 def test_only_minima_that_explain_something_follow_the_first():
-    values = np.array([0.0, 1.0, -5.0, -4.0, -6.0, 0.0, -0.09, 0.0, -3.0])
-    assert scan_module._places(values) == [4, 2, 8]
-    assert scan_module._places(np.array([0.0, 1.0, 0.0])) == [0]
-    assert scan_module._places(np.array([1.0, 0.5, 2.0, -0.05])) == [3]
-    assert scan_module._places(np.array([-0.2, 0.5, -0.3, 0.5, -0.05])) == [2, 0]
-    assert scan_module._places(np.array([-5.0, 0.0, -4.0, 0.0, -3.0, 0.0, -2.0])) == [
-        0,
-        2,
-        4,
-    ]  # at most three
-    assert scan_module._places(np.array([0.0, 0.0, 1.0])) == [0]  # the first of equal ones
+    assert valleys([0.0, 1.0, -5.0, -4.0, -6.0, 0.0, -0.09, 0.0, -5.5]) == [4, 8, 2]
+    assert valleys([0.0, 1.0, 0.0]) == [0]
+    assert valleys([1.0, 0.5, 2.0, -0.05]) == [3]
+    assert valleys([-0.2, 0.5, -0.3, 0.5, -0.05]) == [2, 0]
+    assert valleys([-5.0, 0.0, -4.9, 0.0, -4.8, 0.0, -4.7]) == [0, 2, 4]  # at most three
+    assert valleys([-4.7, 0.0, -4.8, 0.0, -4.9, 0.0, -5.0]) == [6, 4, 2]
+    assert valleys([0.0, 0.0, 1.0]) == [0]  # the first of equal ones
+    assert valleys([np.inf, np.inf]) == []
+    assert valleys([-5.0, np.inf, np.inf, -4.9]) == [0, 3]
+
+
+def test_only_minima_that_are_nearly_as_low_follow_the_first():
+    assert valleys([-10.0, 0.0, -7.51]) == [0, 2]
+    assert valleys([-10.0, 0.0, -7.49]) == [0]
+    assert valleys([-2.0, 0.0, -1.01]) == [0, 2]  # where all of them are shallow, by one
+    assert valleys([-2.0, 0.0, -0.99]) == [0]
 
 
 def test_a_plateau_is_no_valley():
-    assert scan_module._places(np.array([-1.0, -9.0, -5.0, -4.95, -5.0])) == [1]
-    assert scan_module._places(np.array([-1.0, -9.0, -5.0, -4.85, -5.0])) == [1, 4]
-    assert scan_module._places(np.array([-5.0, -4.95, -5.0, -9.0, 0.0])) == [3]
-    assert scan_module._places(np.array([-5.0, -4.85, -5.0, -9.0, 0.0])) == [3, 0]
-    assert scan_module._places(np.array([-9.0, 0.0, -3.0, -5.0, 0.0])) == [0, 3]  # nor is the way into one
-    assert scan_module._places(np.array([-9.0, 0.0, -5.0, -5.0, 0.0])) == [0, 2]
-    # the lowest three of four
-    assert scan_module._places(np.array([-2.0, 0.0, -3.0, 0.0, -4.0, 0.0, -5.0])) == [6, 4, 2]
+    assert valleys([-1.0, -6.0, -5.0, -4.95, -5.0]) == [1]
+    assert valleys([-1.0, -6.0, -5.0, -4.85, -5.0]) == [1, 4]
+    assert valleys([-5.0, -4.95, -5.0, -6.0, 0.0]) == [3]
+    assert valleys([-5.0, -4.85, -5.0, -6.0, 0.0]) == [3, 0]
+    assert valleys([-6.0, 0.0, -3.0, -5.0, 0.0]) == [0, 3]  # nor is the way into one
+    assert valleys([-6.0, 0.0, -5.0, -5.0, 0.0]) == [0, 2]
+
+
+def test_valleys_are_those_of_both_variables():
+    """At nearly the same length, with much noise and with next to none."""
+    f = np.array([[-3.0, -1.0, -1.0, -2.0], [-9.0, -2.0, -3.0, -9.5], [-4.0, -1.0, -2.0, -3.0]])
+    assert scan_module._valleys(f) == [(1, 3), (1, 0)]
+    f[0, 1:3] = -8.95, -9.0  # a way around, which hardly rises
+    assert scan_module._valleys(f) == [(1, 3)]
+
+
+def rises_by_relaxation(f):
+    """How far a map rises from each minimum to a lower cell, by ways that are improved until none can be."""
+    cells, rises = list(np.ndindex(f.shape)), {}
+    for start in cells:
+        height = dict.fromkeys(cells, np.inf) | {start: f[start]}
+        for _ in cells:
+            for k, j in cells:
+                for other in cells:
+                    if max(abs(other[0] - k), abs(other[1] - j)) == 1:
+                        height[k, j] = min(height[k, j], max(height[other], f[k, j]))
+        lower = [height[cell] for cell in cells if f[cell] < f[start]]
+        rises[start] = min(lower) - f[start] if lower else None
+    return rises
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_map_rises_to_a_lower_valley_as_far_as_the_lowest_way(seed):
+    f = np.random.default_rng(seed).normal(size=(3, 4))
+    expected, found = rises_by_relaxation(f), scan_module._rises(f)
+    minima = scan_module._minima(f)
+    assert expected[minima[0]] is None
+    assert found[minima[0]] == np.inf
+    assert minima == sorted((c for c in expected if expected[c] != 0.0), key=lambda cell: f[cell])
+    for cell in minima[1:]:
+        assert found[cell] == pytest.approx(expected[cell])
 
 
 def test_rows_of_a_scan_are_the_neighbourhoods_of_four():

@@ -265,7 +265,10 @@ def _settled(explorer, found, theta):
         if end.value >= best.value - max(best.evaluation.off_by, tolerance):
             return best, _where_it_matters(objective, end, theta)
         again = objective.at(end.theta, end.solution)
-        best = explorer.descend(again, curvature=best.curvature, tolerance=tolerance)
+        further = explorer.descend(again, curvature=best.curvature, tolerance=tolerance)
+        if further.value >= best.value - tolerance:  # it does not lead on from there: the search is ahead
+            return best, end
+        best = further
     return best, _globally(objective, best)
 
 

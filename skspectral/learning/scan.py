@@ -1,9 +1,9 @@
 """Where the evidence may have its valleys, if a kernel has one parameter: a scan of all of them on few rows.
 
-A tridiagonal form of K shows the evidence at every noise ratio. The least -2 log evidence over the noise
-ratios is a function of theta alone, and a few dozen rows are enough to see about where it has its minima:
-that form of them costs less than a step of a descent on all rows. They are neighbourhoods of a few rows: rows
-drawn from everywhere are farther from each other than all rows are, and do not see short lengths.
+A tridiagonal form of K shows the evidence at every noise ratio. A few values of theta make a map of both
+variables, and a few dozen rows are enough to see about where it has its valleys: that form of them costs less
+than a step of a descent on all rows. They are neighbourhoods of a few rows: rows drawn from everywhere are
+farther from each other than all rows are, and do not see short lengths.
 """
 
 from dataclasses import dataclass
@@ -22,12 +22,14 @@ _PLACES, _NEIGHBOURS = 4, 12
 _REACH, _STEP, _RATIO_STEP = 3, float(np.log(4.0)), 1.0
 # Minima that are worth a descent, and the -2 log evidence, less that of noise alone, of all but the lowest.
 _MOST, _MORE_THAN_NOISE = 3, 0.1
+# How far above the lowest of them the others may be: in -2 log evidence, or as a share of that of the lowest.
+_CLOSE, _CLOSE_SHARE = 1.0, 0.25
 # How far the -2 log evidence rises between a minimum and a lower one: less is a plateau, and no valley.
 _RISE = 0.1
 
 
 def scan(task, theta, bounds, ratios):
-    """Return where the profile of the evidence has its minima, a `Scan`.
+    """Return where a map of the evidence has its valleys, a `Scan`.
 
     Parameters
     ----------
@@ -46,7 +48,7 @@ def scan(task, theta, bounds, ratios):
         return Scan([], 0)
     x = np.linspace(*ratios, int(np.ceil((ratios[1] - ratios[0]) / _RATIO_STEP)) + 1)
     thetas, f = _profiles(few, _grid(float(theta[0]), *bounds), x)
-    return Scan([np.append(thetas[k], x[f[k].argmin()]) for k in _places(f.min(axis=1))], len(thetas))
+    return Scan([np.array([thetas[k], x[j]]) for k, j in _valleys(f)], len(thetas))
 
 
 @dataclass(frozen=True)
@@ -95,18 +97,54 @@ def _profiles(task, thetas, x):
     return thetas, np.where(np.isnan(f), np.inf, f)
 
 
-def _places(values):
-    """Return where a sequence has minima that are worth a descent, the lowest first."""
-    padded = np.concatenate([[np.inf], values, [np.inf]])
-    places = np.flatnonzero((values <= padded[:-2]) & (values <= padded[2:]))
-    kept = []
-    for k in places[np.argsort(values[places], kind="stable")]:
-        is_deep = values[k] < -_MORE_THAN_NOISE and all(_rise(values, k, lower) > _RISE for lower in kept)
-        if is_deep or not kept:
-            kept.append(k)
-    return kept[:_MOST]
+def _valleys(f):
+    """Return the cells (k, j) of a map that are minima and worth a descent, the lowest first."""
+    minima = _minima(f)
+    if not minima:
+        return []
+    lowest, *others = minima
+    highest = min(f[lowest] + max(_CLOSE, -_CLOSE_SHARE * f[lowest]), -_MORE_THAN_NOISE)
+    others = [cell for cell in others if f[cell] < highest]
+    rises = _rises(f) if others else {}
+    return [lowest, *(cell for cell in others if rises.get(cell, 0.0) > _RISE)][:_MOST]
 
 
-def _rise(values, place, lower):
-    """Return how far a sequence rises on the way from a minimum to a lower one."""
-    return values[min(place, lower) : max(place, lower)].max() - values[place]
+def _minima(f):
+    """Return the cells that are no higher than those around them, the lowest first."""
+    padded = np.full((f.shape[0] + 2, f.shape[1] + 2), np.inf)
+    padded[1:-1, 1:-1] = f
+    around = np.minimum(np.minimum(padded[:-2], padded[2:]), padded[1:-1])
+    around = np.minimum(np.minimum(around[:, :-2], around[:, 2:]), around[:, 1:-1])
+    cells = np.argwhere((f <= around) & (f < np.inf))
+    return [tuple(cell) for cell in cells[np.argsort(f[tuple(cells.T)], kind="stable")].tolist()]
+
+
+def _rises(f):
+    """Return by how much a map rises, at least, on the way from each of its valleys to a lower one.
+
+    Cells are flooded from the lowest to the highest. Where two waters meet, that of the higher valley ends.
+    """
+    water, rises = {}, {}
+    finite = np.argsort(f, axis=None, kind="stable")[: np.isfinite(f).sum()]
+    for cell in (divmod(place, f.shape[1]) for place in finite.tolist()):
+        touched = {_surface(water, each) for each in _around(cell) if each in water}
+        if not touched:
+            water[cell], rises[cell] = cell, np.inf
+            continue
+        lowest, *others = sorted(touched, key=lambda each: f[each])
+        water[cell] = lowest
+        for other in others:
+            water[other], rises[other] = lowest, f[cell] - f[other]
+    return rises
+
+
+def _surface(water, cell):
+    """Return the lowest cell of the water that a cell is part of."""
+    while water[cell] != cell:
+        cell = water[cell]
+    return cell
+
+
+def _around(cell):
+    """Return a cell and the eight around it."""
+    return [(cell[0] + k, cell[1] + j) for k in (-1, 0, 1) for j in (-1, 0, 1)]
