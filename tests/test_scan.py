@@ -193,15 +193,15 @@ def rises_by_relaxation(f):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_map_rises_to_a_lower_valley_as_far_as_the_lowest_way(seed):
+def test_a_valley_is_enclosed_where_the_lowest_way_to_a_lower_one_rises(seed, monkeypatch):
     f = np.random.default_rng(seed).normal(size=(3, 4))
-    expected, found = rises_by_relaxation(f), scan_module._rises(f)
-    minima = scan_module._minima(f)
-    assert expected[minima[0]] is None
-    assert found[minima[0]] == np.inf
-    assert minima == sorted((c for c in expected if expected[c] != 0.0), key=lambda cell: f[cell])
+    rises, minima = rises_by_relaxation(f), scan_module._minima(f)
+    assert minima == sorted((c for c in rises if rises[c] != 0.0), key=lambda cell: f[cell])
+    assert rises[minima[0]] is None
     for cell in minima[1:]:
-        assert found[cell] == pytest.approx(expected[cell])
+        for share, is_enclosed in ((0.999, True), (1.001, False)):
+            monkeypatch.setattr(scan_module, "_RISE", share * rises[cell])
+            assert scan_module._is_enclosed(f, cell) == is_enclosed
 
 
 def test_rows_of_a_scan_are_the_neighbourhoods_of_four():

@@ -7,6 +7,7 @@ farther from each other than all rows are, and do not see short lengths.
 """
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -104,9 +105,7 @@ def _valleys(f):
         return []
     lowest, *others = minima
     highest = min(f[lowest] + max(_CLOSE, -_CLOSE_SHARE * f[lowest]), -_MORE_THAN_NOISE)
-    others = [cell for cell in others if f[cell] < highest]
-    rises = _rises(f) if others else {}
-    return [lowest, *(cell for cell in others if rises.get(cell, 0.0) > _RISE)][:_MOST]
+    return [lowest, *(cell for cell in others if f[cell] < highest and _is_enclosed(f, cell))][:_MOST]
 
 
 def _minima(f):
@@ -119,32 +118,20 @@ def _minima(f):
     return [tuple(cell) for cell in cells[np.argsort(f[tuple(cells.T)], kind="stable")].tolist()]
 
 
-def _rises(f):
-    """Return by how much a map rises, at least, on the way from each of its valleys to a lower one.
-
-    Cells are flooded from the lowest to the highest. Where two waters meet, that of the higher valley ends.
-    """
-    water, rises = {}, {}
-    finite = np.argsort(f, axis=None, kind="stable")[: np.isfinite(f).sum()]
-    for cell in (divmod(place, f.shape[1]) for place in finite.tolist()):
-        touched = {_surface(water, each) for each in _around(cell) if each in water}
-        if not touched:
-            water[cell], rises[cell] = cell, np.inf
-            continue
-        lowest, *others = sorted(touched, key=lambda each: f[each])
-        water[cell] = lowest
-        for other in others:
-            water[other], rises[other] = lowest, f[cell] - f[other]
-    return rises
+def _is_enclosed(f, cell):
+    """Return whether all ways from a minimum to a lower cell, or to the first of equal ones, rise enough."""
+    water, shore = {cell}, [cell]
+    while shore:
+        for other in _around(shore.pop(), f.shape):
+            if other in water or f[other] > f[cell] + _RISE:
+                continue
+            if (f[other], other) < (f[cell], cell):
+                return False
+            water.add(other)
+            shore.append(other)
+    return True
 
 
-def _surface(water, cell):
-    """Return the lowest cell of the water that a cell is part of."""
-    while water[cell] != cell:
-        cell = water[cell]
-    return cell
-
-
-def _around(cell):
-    """Return a cell and the eight around it."""
-    return [(cell[0] + k, cell[1] + j) for k in (-1, 0, 1) for j in (-1, 0, 1)]
+def _around(cell, shape):
+    """Return a cell and those around it."""
+    return product(*(range(max(0, k - 1), min(k + 2, n)) for k, n in zip(cell, shape, strict=True)))
