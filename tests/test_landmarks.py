@@ -312,9 +312,7 @@ def test_no_valley_is_looked_for_where_there_is_no_bound_or_no_matrix(kernel, m,
 
 
 @pytest.mark.parametrize(("gain", "goes_on"), [(0.008, False), (0.012, True)])
-def test_very_many_rows_go_on_from_a_global_search_only_where_that_is_worth_a_step(
-    gain, goes_on, monkeypatch
-):
+def test_very_many_rows_go_on_from_a_global_search_where_that_is_worth_a_step(gain, goes_on, monkeypatch):
     X, y = smooth(0, n=400, p=2)
     ends, searched, globally, descend = [], [], levels._globally, levels.Explorer.descend
 
