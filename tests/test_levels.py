@@ -353,9 +353,10 @@ def test_a_descent_that_does_not_lead_on_is_not_followed(monkeypatch, falls_to, 
             value=-11.0, theta=f"beside {best.value}", solution="solution"
         ),
     )
-    monkeypatch.setattr(levels, "_where_it_matters", lambda objective, end, theta: end)
+    monkeypatch.setattr(levels, "_where_it_matters", lambda objective, end, theta: (end, theta is THETA))
     explorer.falls_to = [falls_to, -11.0]
-    best, end = levels._settled(explorer, levels._Found([explorer.end(-10.0)], 40), THETA)
+    best, (end, is_theta) = levels._settled(explorer, levels._Found([explorer.end(-10.0)], 40), THETA)
+    assert is_theta
     assert best.value == (-11.0 if is_followed else -10.0)
     assert end.theta == ("beside -11.0" if is_followed else "beside -10.0")
 

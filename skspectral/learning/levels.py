@@ -267,7 +267,7 @@ def _settled(explorer, found, theta):
         again = objective.at(end.theta, end.solution)
         further = explorer.descend(again, curvature=best.curvature, tolerance=tolerance)
         if further.value >= best.value - tolerance:  # it does not lead on from there: the search is ahead
-            return best, end
+            return best, _where_it_matters(objective, end, theta)
         best = further
     return best, _globally(objective, best)
 
