@@ -29,6 +29,7 @@ from skspectral.kernels.parameters import (
     theta_of,
     with_theta,
 )
+from skspectral.kernels.parts import parameters_at_bounds
 
 ARD = [0.7, 1.3, 2.9]
 KERNELS = [
@@ -218,6 +219,7 @@ def test_distances_whose_squares_are_beyond_all_numbers_are_far(kernel):
     "kernel",
     [
         ConstantKernel(2.0) * RBF([1.0, 3.0]) + WhiteKernel(0.1),
+        RBF([1.0, 3.0, 2.0]),
         Matern(2.0, "fixed", nu=1.5) + ConstantKernel(3.0) * RationalQuadratic(1.0, 2.0),
         RBF(2.0) ** 2.0,
         Columns(RBF(2.0), [0]) + DotProduct(1.0),
@@ -235,6 +237,29 @@ def test_a_kernel_with_other_parameters_is_a_clone_with_them(kernel):
     assert with_theta(moved, kernel.theta).theta == pytest.approx(kernel.theta)
     assert_same_parameters(kernel)
     assert_same_parameters(moved)
+
+
+def test_a_parameter_that_is_a_number_stays_one():
+    assert np.ndim(with_theta(RBF(2.0), np.log([3.0])).length_scale) == 0
+
+
+FIRST, SECOND = ("k2__length_scale[0]", "lower"), ("k2__length_scale[1]", "upper")
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ([1.0, 10.0, 3.0], [FIRST, SECOND]),
+        ([np.exp(0.9e-6), 10.0 * np.exp(-0.9e-6), 2.0], [FIRST, SECOND]),
+        ([np.exp(1.1e-6), 10.0 * np.exp(-1.1e-6), 0.1], []),
+    ],
+)
+def test_parameters_at_a_bound_are_told_by_name_and_end(lengths, expected):
+    assert parameters_at_bounds(ConstantKernel(3.0) * RBF(lengths, (1.0, 10.0))) == expected
+    fixed = ConstantKernel(3.0, "fixed") * RBF(lengths[0], "fixed")
+    assert parameters_at_bounds(fixed) == []
+    assert parameters_at_bounds(ConstantKernel(3.0, (3.0, 9.0)) * fixed) == [("k1__constant_value", "lower")]
+    assert parameters_at_bounds(ConstantKernel(3.0, (3.0, 3.0)) * fixed) == [("k1__constant_value", "upper")]
 
 
 def test_a_copied_kernel_shares_nothing_that_can_be_changed():
@@ -297,6 +322,17 @@ def test_kernels_that_treat_theta_in_their_own_way_are_asked():
         def theta(self, theta):
             self.length_scale = 0.5 * float(np.exp(theta[0]))
 
+        @property
+        def bounds(self):
+            return super().bounds + np.log(2.0)
+
     assert with_theta(Doubled(1.0), np.log([6.0])).length_scale == pytest.approx(3.0)
     assert with_theta(Doubled(1.0) + RBF(1.0), np.log([6.0, 5.0])).k1.length_scale == pytest.approx(3.0)
     assert_same_parameters(Doubled(1.0) + RBF(1.0))
+
+    class Tied(RBF):
+        @property
+        def theta(self):
+            return np.log(self.length_scale[:1])
+
+    assert n_dims_of(Tied([2.0, 2.0])) == 1

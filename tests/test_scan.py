@@ -155,13 +155,14 @@ def test_only_minima_that_explain_something_follow_the_first():
 
 def test_only_minima_that_are_nearly_as_low_follow_the_first():
     assert valleys([-10.0, 0.0, -7.51]) == [0, 2]
-    assert valleys([-10.0, 0.0, -7.49]) == [0]
+    assert valleys([-10.0, 0.0, -7.5]) == valleys([-10.0, 0.0, -7.49]) == [0]
     assert valleys([-2.0, 0.0, -1.01]) == [0, 2]  # where all of them are shallow, by one
     assert valleys([-2.0, 0.0, -0.99]) == [0]
 
 
 def test_a_plateau_is_no_valley():
     assert valleys([-1.0, -6.0, -5.0, -4.95, -5.0]) == [1]
+    assert valleys([-6.0, -5.0 + 0.1, -5.0]) == [0]  # as far as a plateau may
     assert valleys([-1.0, -6.0, -5.0, -4.85, -5.0]) == [1, 4]
     assert valleys([-5.0, -4.95, -5.0, -6.0, 0.0]) == [3]
     assert valleys([-5.0, -4.85, -5.0, -6.0, 0.0]) == [3, 0]

@@ -113,15 +113,16 @@ def test_a_limit_that_an_interrupt_left_unknown_is_set_again(monkeypatch):
     original, fails = threads._Pool.set, iter([True])
 
     def failing(pool, num_threads):
+        original(pool, num_threads)
         if next(fails, False):
             raise KeyboardInterrupt
-        original(pool, num_threads)
 
     with threadpool_limits(2, user_api="blas"), at_most(2):
         with monkeypatch.context() as patched:
             patched.setattr(threads._Pool, "set", failing)
             with pytest.raises(KeyboardInterrupt), at_most(1):
                 pass
+        assert set(blas_threads()) == {2}
         with at_most(1):
             assert set(blas_threads()) == {1}
         assert set(blas_threads()) == {2}

@@ -360,7 +360,7 @@ def _noise_at(rotated, criterion, x, box, prior):
     if prior is not None:
         return _profile(rotated, criterion, x[None], box, prior).noise_var[0] * rotated.scale**2
     terms = criterion(rotated, x[None])
-    b = terms.A[0] / max(terms.n, 1)
+    b = terms.A[0] / terms.n
     return (b if box is None else box.clipped(b, x)) * rotated.scale**2
 
 

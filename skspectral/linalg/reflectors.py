@@ -92,8 +92,6 @@ def _times(A, B):
 
     The threads of numpy's would get in the way of its own, which spin for a while.
     """
-    if not (A.size and B.size):
-        return A @ B
     return dgemm(1.0, A, B) if A.flags.f_contiguous else dgemm(1.0, A.T, B, trans_a=True)
 
 
