@@ -12,7 +12,9 @@ from scipy.linalg.lapack import dposv
 from scipy.optimize import minimize
 from sklearn.utils.optimize import _check_optimize_result
 
-__all__ = ["NEIGHBOURHOOD", "Descent", "largest", "lbfgs", "minimize_in_box", "with_seen_curvature"]
+from ..linalg.directions import largest_size
+
+__all__ = ["NEIGHBOURHOOD", "Descent", "lbfgs", "minimize_in_box", "with_seen_curvature"]
 
 _ARMIJO = 1e-4
 # Largest change of a (log) parameter in one step, and in the first one with the curvature of other rows.
@@ -181,7 +183,7 @@ class _Walk:
         """Return the decrease that the model promises; infinite where no step has shown the curvature."""
         gradient = self.here.gradient
         free = np.where(gradient > 0, self.x > self.lower, (self.x < self.upper) | (gradient == 0))
-        if largest(gradient[free]) <= _NO_SLOPE:
+        if largest_size(gradient[free]) <= _NO_SLOPE:
             return -np.inf
         longest = _MAX_STEP if self.n_steps or self.fresh else _MAX_FIRST_STEP
         self._direction = _newton_direction(self.B, gradient, free, longest)
@@ -240,7 +242,7 @@ class _Walk:
         return not self._is_behind(self.here.value, self.decrease)
 
     def _is_home(self, x):
-        return self.home is not None and largest(x - self.home) <= NEIGHBOURHOOD
+        return self.home is not None and largest_size(x - self.home) <= NEIGHBOURHOOD
 
     def _is_enough(self, x, there):
         return self.enough is not None and self._left_after(x, there) < self.enough
@@ -330,7 +332,7 @@ def _newton_direction(B, gradient, free, longest):
     else:
         direction = np.zeros_like(gradient)
         direction[free] = -_solved(B[np.ix_(free, free)], gradient[free])
-    return direction * (longest / max(largest(direction), longest))
+    return direction * (longest / max(largest_size(direction), longest))
 
 
 def _solved(B, gradient):
@@ -340,7 +342,7 @@ def _solved(B, gradient):
     if info == 0 and min(pivots) ** 2 > _WELL_ABOVE * max(pivots) ** 2:
         return x
     b, V = np.linalg.eigh(B)
-    return V @ (V.T @ gradient / np.maximum(b, max(_FLATTEST * b[-1], _FLATTEST * largest(gradient))))
+    return V @ (V.T @ gradient / np.maximum(b, max(_FLATTEST * b[-1], _FLATTEST * largest_size(gradient))))
 
 
 def _line_search(objective, x, value, gradient, direction, box, max_halvings, face=_ANY):
@@ -362,7 +364,7 @@ def _line_search(objective, x, value, gradient, direction, box, max_halvings, fa
         missing, shorter = there.value - value - promised, 0.25
         if isfinite(missing):  # minimum of the parabola through both values and the slope
             shorter = min(max(-0.5 * promised / missing, 0.1), 0.5)
-        doubts += bool(missing > expected and largest(x_new - x) < _SHORT)
+        doubts += bool(missing > expected and largest_size(x_new - x) < _SHORT)
         if doubts == _FEW_DOUBTS:
             break
         t, expected = t * shorter, sqrt(shorter) * missing
@@ -370,14 +372,11 @@ def _line_search(objective, x, value, gradient, direction, box, max_halvings, fa
     return x, None, None
 
 
-def largest(vector):
-    """Return the largest modulus of a few numbers, of which a list is faster than an array."""
-    return max(map(abs, vector.tolist()), default=0.0)
-
-
 def _updated(B, step, change, fresh):
     """Return the BFGS update of B, in units in which products of gradients are numbers."""
-    unit = 2.0 ** (frexp(max(largest(change), largest(B.ravel())))[1] - 1)  # a power of two: no rounding
+    unit = 2.0 ** (
+        frexp(max(largest_size(change), largest_size(B.ravel())))[1] - 1
+    )  # a power of two: no rounding
     return unit * _bfgs(B / unit, step, change / unit, fresh)
 
 

@@ -11,7 +11,8 @@ Everything is deterministic.
 
 import numpy as np
 
-from .descent import NEIGHBOURHOOD, largest, minimize_in_box, with_seen_curvature
+from ..linalg.directions import largest_size
+from .descent import NEIGHBOURHOOD, minimize_in_box, with_seen_curvature
 from .objectives import ROUGHLY
 
 __all__ = ["Explorer", "is_elsewhere", "worth_keeping"]
@@ -147,4 +148,4 @@ def worth_keeping(ends):
 
 def is_elsewhere(x, end):
     """Return whether a point is in another valley than the end of a descent, by its distance."""
-    return largest(x - end.x) > NEIGHBOURHOOD
+    return largest_size(x - end.x) > NEIGHBOURHOOD

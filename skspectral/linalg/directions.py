@@ -13,8 +13,8 @@ _SHARES = 0.01 * 2.0 ** np.arange(8)
 
 
 def largest_size(x):
-    """Return the largest size of an entry of x (M,), M > 0, which BLAS finds in one go."""
-    return abs(float(x[idamax(x)]))
+    """Return the largest size of an entry of x (M,), which BLAS finds in one go; 0 without any."""
+    return abs(float(x[idamax(x)])) if x.size else 0.0
 
 
 def scoring_direction(gradient, expected):
