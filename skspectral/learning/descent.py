@@ -374,9 +374,8 @@ def _line_search(objective, x, value, gradient, direction, box, max_halvings, fa
 
 def _updated(B, step, change, fresh):
     """Return the BFGS update of B, in units in which products of gradients are numbers."""
-    unit = 2.0 ** (
-        frexp(max(largest_size(change), largest_size(B.ravel())))[1] - 1
-    )  # a power of two: no rounding
+    largest = max(largest_size(change), largest_size(B.ravel()))
+    unit = 2.0 ** (frexp(largest)[1] - 1)  # a power of two: no rounding
     return unit * _bfgs(B / unit, step, change / unit, fresh)
 
 
