@@ -1,6 +1,6 @@
 """The prior variances of few functions change; all other functions are out of sight."""
 
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 from scipy.linalg.blas import ddot, dgemm, dgemv, dtrsm
@@ -91,10 +91,9 @@ class Members:
 
     def scaled(self, x):
         """Return the model with prior variances d exp(x); None where rounding leaves no such model."""
-        root, shrunk = self.root, np.exp(-0.5 * x)
-        shrunk_square = shrunk * shrunk
-        delta = shrunk_square - 1.0
-        W = dgemm(1.0, root, delta[:, None] * root, 1.0, _identity(len(x)), trans_a=1)
+        root, delta, shrunk = self.root, np.expm1(-x), np.exp(-0.5 * x)
+        W = dgemm(1.0, root, delta[:, None] * root, trans_a=1)
+        W.flat[:: len(W) + 1] += 1.0
         L, info = dpotrf(W, lower=1, clean=0, overwrite_a=1)
         if info:
             return None
@@ -103,9 +102,8 @@ class Members:
         rest = self.rest + ddot(delta * self.pull, moved)
         log_det = self.log_det + float(np.add.reduce(x + 2.0 * np.log(L.diagonal())))
         turn = partial(dtrsm, 1.0, L, side=1, lower=1, trans_a=1)
-        return Members(
-            self.d / shrunk_square, (root, shrunk), w, shrunk * moved, rest, log_det, self.yy, turn
-        )
+        d, pull = self.d / (shrunk * shrunk), shrunk * moved
+        return Members(d, (root, shrunk), w, pull, rest, log_det, self.yy, turn)
 
     def bordered(self, d, above, corner, w):
         """Return the model with m more functions, of which the triangle R and the target's w are known.
@@ -143,11 +141,6 @@ class Members:
         rest = self.rest + w[:m] @ w[:m]
         pull = root @ w[m:]
         return Members(self.d[stay], root, w[m:], pull, float(rest), float(log_det), self.yy, turn)
-
-
-@lru_cache(maxsize=512)
-def _identity(size):
-    return np.eye(size, order="F")
 
 
 def _to_nothing(rows):
