@@ -1,6 +1,6 @@
 """A hundred fuzzed fits, and that the harness notices what it looks for."""
 
-import threading
+import time
 
 import numpy as np
 import pytest
@@ -95,10 +95,31 @@ def test_what_waits_for_ever_is_stopped():
 
     def asleep():
         with _within(0.001):
-            threading.Event().wait()
+            time.sleep(3600)
 
     with pytest.raises(TooLong, match=r"0\.001 s"):
         asleep()
+
+
+def test_the_second_timer_spares_who_cleans_up():
+    """Both have run out when cleaning ends, and only the first was heard of."""
+    cleaned = False
+
+    def stubborn():
+        nonlocal cleaned
+        with _within(0.001):
+            try:
+                while True:
+                    pass
+            finally:
+                until = time.monotonic() + 0.2
+                while time.monotonic() < until:
+                    pass
+                cleaned = True
+
+    with pytest.raises(TooLong):
+        stubborn()
+    assert cleaned
 
 
 def test_a_failure_prints_how_to_repeat_it(monkeypatch, capsys):

@@ -75,8 +75,13 @@ def _only_named_warnings():
 
 @contextmanager
 def _within(seconds):
+    stopped = False
+
     def stop(*_):
-        raise TooLong(f"longer than {seconds} s")
+        nonlocal stopped
+        if not stopped:  # once: the second timer would fall into what cleans up after the first
+            stopped = True
+            raise TooLong(f"longer than {seconds} s")
 
     # seconds of this process, so that a busy machine fails nobody; and of the clock, for one that waits
     timers = ((signal.SIGPROF, signal.ITIMER_PROF, 1.0), (signal.SIGALRM, signal.ITIMER_REAL, _PATIENCE))
