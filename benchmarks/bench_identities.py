@@ -22,6 +22,7 @@ import numpy as np
 from skspectral import Spectrum
 from skspectral.criteria.evidence import evidence_gradient, evidence_hessian, neg_two_log_evidence
 from skspectral.criteria.posterior import posterior_gradient, posterior_hessian, posterior_score
+from skspectral.linalg.coordinates import Coordinates
 
 from . import harness
 
@@ -129,9 +130,8 @@ def drawn_rotated(n):
         template,
         s=np.append(s, 0.0),
         count=np.append(np.ones(n), 0.0),
-        energy=np.append(y_tilde**2, [[0.0]], axis=0),
+        coordinates=Coordinates(y_tilde, np.zeros(1)),
         scale=np.ones(1),
-        y_tilde=y_tilde,
         null_residual=np.zeros((1, 1)),
         spectrum=replace(template.spectrum, s=s),
     )

@@ -1,6 +1,10 @@
 """Small regression problems that several test files share."""
 
+from dataclasses import replace
+
 import numpy as np
+
+from skspectral.linalg.coordinates import Coordinates
 
 
 def smooth(seed=0, n=40, p=2, m=None, noise=0.3):
@@ -18,3 +22,9 @@ def close(actual, expected, rel=1e-8):
     actual, expected = np.asarray(actual), np.asarray(expected)
     assert actual.shape == expected.shape
     return bool(np.abs(actual - expected).max(initial=0.0) <= rel * np.abs(expected).max(initial=0.0))
+
+
+def with_energy(rotated, energy):
+    """Return rotated targets with other squared coordinates (r + 1, m)."""
+    y_tilde = np.copysign(np.sqrt(energy[:-1]), rotated.y_tilde)
+    return replace(rotated, coordinates=Coordinates(y_tilde, energy[-1]))

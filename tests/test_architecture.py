@@ -54,7 +54,9 @@ FLOORS = {
         "output_basis",
         "covariance_pair",
         "quadratic",
+        "coordinates",
         "rotated",
+        "reduced",
         "reflectors",
         "projection",
         "indefinite",
@@ -188,7 +190,17 @@ FACTORISING = {"linalg"}
 FACTORISATIONS = {"eigh", "eig", "eigvalsh", "eigvals", "svd", "svdvals", "cholesky", "cho_factor"}
 FACTORISATIONS |= {"qr", "lu", "lu_factor", "ldl", "inv", "pinv", "solve", "lstsq", "eigh_tridiagonal"}
 FACTORISATIONS |= {"spotrf", "spotri", "strtrs"}
-FACTORISATIONS |= {"solve_triangular", "dpotrf", "dpotri", "dpstrf", "dgeqrt", "dsytrd", "dstevd", "dtrtri"}
+FACTORISATIONS |= {
+    "solve_triangular",
+    "dpotrf",
+    "dpotri",
+    "dpstrf",
+    "dgeqrt",
+    "dsytrd",
+    "dsterf",
+    "dstevd",
+    "dtrtri",
+}
 # solves with its own curvature, as small as theta
 MAY_FACTORISE = {("learning", "descent")}
 UNKNOWN_TO = {

@@ -1,11 +1,10 @@
 """Small parts of correlated outputs beside naive definitions: pairs of covariances and what leads to them."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from problems import close
+from problems import close, with_energy
 
 from skspectral.criteria.joint_evidence import JointEvidence
 from skspectral.inference import correlated, entries
@@ -496,7 +495,7 @@ def test_a_search_over_entries_begins_in_standardised_units(monkeypatch, given):
     """Of three outputs the second does not vary; noise 0.5 and 9, signal 2 and 18 in the units of y."""
     rng, seen = np.random.default_rng(0), np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)
     first, second = rotated_of([0.5, 2.0], 2, 4, [1.0, 1.0]), rotated_of([0.1, 8.0], 1, 3, [3.0], seed=3)
-    first = replace(first, energy=first.energy * [1.0, 0.0])
+    first = with_energy(first, first.energy * [1.0, 0.0])
     alone = [
         (np.array([0, 1]), solution(first, [0.5, 1.0], [2.0, 1.0])),
         (np.array([2]), solution(second, [9.0], [18.0])),
@@ -579,7 +578,7 @@ def test_scoring_solves_two_equations_for_each_pair(size):
 
 def test_outputs_of_which_none_varies_have_covariances_of_0():
     rotated = rotated_of([0.5, 2.0], 2, 3, [1.0, 1.0])
-    still = replace(rotated, energy=0.0 * rotated.energy, y_tilde=0.0 * rotated.y_tilde)
+    still = with_energy(rotated, 0.0 * rotated.energy)
     found = correlated.tune_correlated(still, np.zeros((1, 1)))
     result = found.result
     assert (result.status, result.gradient_norm, result.signal_rank, result.n_evaluations) == (

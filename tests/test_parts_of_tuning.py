@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from problems import close
+from problems import close, with_energy
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import expon, gamma, norm
 
@@ -387,9 +387,7 @@ def test_a_given_ratio_has_the_variances_that_the_evidence_prefers():
 @pytest.mark.parametrize("name", ["evidence", "posterior", "gcv"])
 def test_the_objective_is_a_sum_over_outputs_that_vary(name, prior):
     rotated = targets(m=3)
-    rotated = replace(
-        rotated, energy=rotated.energy * [1.0, 0.0, 1.0], y_tilde=rotated.y_tilde * [1.0, 0.0, 1.0]
-    )
+    rotated = with_energy(rotated, rotated.energy * [1.0, 0.0, 1.0])
     noise, signal = np.array([0.4, 1.0, 2.0]), np.array([1.5, 1.0, 0.3])
     fit = Tuned(rotated, noise / signal, noise, signal, (), prior)
     total, criterion = 0.0, CRITERIA[name]
@@ -401,7 +399,7 @@ def test_the_objective_is_a_sum_over_outputs_that_vary(name, prior):
         if prior is not None:
             total += prior.penalty(noise[j], signal[j])
     assert fit.objective(criterion) == pytest.approx(total)
-    nothing = replace(fit, rotated=replace(rotated, energy=0.0 * rotated.energy))
+    nothing = replace(fit, rotated=with_energy(rotated, 0.0 * rotated.energy))
     assert nothing.objective(criterion) == 0.0
 
 
@@ -450,7 +448,7 @@ def test_densities_are_integrated_wherever_their_mass_is(centre, width):
 )
 def test_a_look_at_targets_of_noise_ends_at_the_limit_unless_signal_must_be(bounds, is_limit):
     rotated = targets(m=1)
-    rotated = replace(rotated, energy=np.append(np.full(6, 0.5), 6.0)[:, None], scale=np.ones(1))
+    rotated = replace(with_energy(rotated, np.append(np.full(6, 0.5), 6.0)[:, None]), scale=np.ones(1))
     ratio = tuned.look_for_ratio(rotated, CRITERIA["evidence"], bounds)
     assert np.isinf(ratio).tolist() == [is_limit]
     assert ratio[0] > 100.0
@@ -546,7 +544,7 @@ def test_a_look_takes_one_step_of_newton_from_the_best_point():
 
 def test_a_grid_has_steps_of_a_quarter_or_less():
     for x_max, n in ((1.0, 5), (1.1, 6), (1.25, 6)):
-        assert tuning._grid(0.0, x_max, np.inf) == pytest.approx(np.linspace(0.0, x_max, n))
+        assert tuning._grid(0.0, x_max, 0.25, (-np.inf, np.inf)) == pytest.approx(np.linspace(0.0, x_max, n))
 
 
 def test_minima_without_a_tie_win_by_any_gain():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from problems import close
 
+from skspectral.linalg.coordinates import Coordinates
 from skspectral.linalg.indefinite import Repair
 from skspectral.linalg.reflectors import left_singular, symmetric_eigen
 from skspectral.linalg.rotated import Rotated
@@ -147,8 +148,8 @@ def test_targets_of_zeros_and_of_one_row():
 
 def rotated(s, energy, resolution=0.0, rounding=0.0):
     s, energy = np.array(s), np.array(energy, dtype=float)[:, None]
-    counts, y_tilde = RowCounts(len(s), 0, 0.0, 1.0), np.sqrt(energy[:-1])
-    return Rotated(s, np.ones(len(s)), energy, y_tilde, np.ones(1), counts, resolution, np.array([rounding]))
+    counts, coordinates = RowCounts(len(s), 0, 0.0, 1.0), Coordinates(np.sqrt(energy[:-1]), energy[-1])
+    return Rotated(s, np.ones(len(s)), coordinates, np.ones(1), counts, resolution, np.array([rounding]))
 
 
 def test_the_largest_eigenvalue_of_a_kernel_of_zeros_is_its_rounding():

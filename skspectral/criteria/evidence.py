@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .form import Terms, count_sum, energy_sum, in_blocks, shrinkage
+from .form import Terms, count_sum, in_blocks, shrinkage
 
 __all__ = [
     "evidence_gradient",
@@ -17,19 +17,10 @@ __all__ = [
 def evidence_terms(rotated, x):
     """Return A = sum e v and H = -sum c log v (Smola & Schoelkopf eq. 62, profiled), O(n) per x."""
     v = shrinkage(rotated.s, x)
-    u = 1.0 - v
-    vu = v * u
-    curvature = vu * (u - v)
-    e, c = rotated.energy, rotated.count
-    return Terms(
-        n=rotated.n_free,
-        A=energy_sum(v, e),
-        A1=energy_sum(vu, e),
-        A2=energy_sum(curvature, e),
-        H=-count_sum(np.log(v), c),
-        H1=-count_sum(u, c),
-        H2=count_sum(vu, c),
-    )
+    u, c = 1.0 - v, rotated.count
+    A, A1, A2 = rotated.coordinates.unexplained(x, v)
+    H, H1, H2 = -count_sum(np.log(v), c), -count_sum(u, c), count_sum(v * u, c)
+    return Terms(rotated.n_free, A, A1, A2, H, H1, H2)
 
 
 def evidence_sensitivity(rotated, x, b):

@@ -14,7 +14,6 @@ __all__ = [
     "Profile",
     "Terms",
     "count_sum",
-    "energy_sum",
     "in_blocks",
     "outer_sum",
     "profile",
@@ -245,13 +244,6 @@ def in_blocks(function):
         return np.concatenate([function(rotated, *(t[i : i + rows] for t in trial)) for i in starts])
 
     return blocked
-
-
-def energy_sum(weights, energy):
-    """Return sum_i weights_i energy_i, (k, m): one GEMM where all outputs share their x."""
-    if weights.shape[1] == 1:
-        return weights[:, 0] @ energy
-    return np.einsum("kmr,rm->km", weights, energy)
 
 
 def count_sum(weights, count):

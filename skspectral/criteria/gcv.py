@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from .form import Terms, count_sum, energy_sum, outer_sum, shrinkage
+from ..linalg.coordinates import energy_sum
+from .form import Terms, count_sum, outer_sum, shrinkage
 
 __all__ = ["gcv_sensitivity", "gcv_terms"]
 

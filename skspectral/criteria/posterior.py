@@ -12,8 +12,9 @@ has no global minimum. It is offered for comparison; prefer the evidence.
 
 import numpy as np
 
+from ..linalg.coordinates import energy_sum
 from .evidence import _symmetric_2x2
-from .form import Terms, count_sum, energy_sum, in_blocks, outer_sum, shrinkage
+from .form import Terms, count_sum, in_blocks, outer_sum, shrinkage
 
 __all__ = [
     "posterior_gradient",

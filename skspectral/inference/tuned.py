@@ -41,6 +41,11 @@ _FLAT = 1e-2
 _ROOM = 1e3
 # Ratios of variances beyond it are not told apart.
 _LARGEST_RATIO = 1e300
+# Steps of a search over log noise_ratio. Criteria are made of shares s/(s + g), which take four units to
+# rise: of 59,000 random ones a step of 1 missed no minimum, and one of 1.5 three. A prior has any shape.
+_STEP, _STEP_WITH_PRIOR = 0.75, 0.25
+# So far from all eigenvalues the shares are powers of g, to 2 %.
+_TAIL = 4.0
 
 
 @dataclass(frozen=True)
@@ -210,7 +215,7 @@ def look_for_ratio(rotated, criterion, bounds):
     x_min, x_max, is_limit = search_range(rotated, bounds)
     objective = _objective(rotated, criterion, _box(rotated, bounds), None)
     upper = np.inf if is_limit[1] else x_max
-    settings = {"upper": upper, "plain_from": _plain_from(rotated, None)}
+    settings = {"upper": upper, "features": _features(rotated, None)}
     return np.exp(look_at_each(objective, rotated.n_outputs, x_min, x_max, **settings))
 
 
@@ -255,13 +260,18 @@ def search_range(rotated, bounds):
     return x_min, x_max, (low < smallest, np.isinf(high) and bounds.signal[0] == 0)
 
 
-def _plain_from(rotated, prior):
-    """Return the log noise ratio beyond which nothing but bounds shapes a criterion.
+def _features(rotated, prior):
+    """Return the ends of the log noise ratios where a criterion may have several minima.
 
-    A and H have come to their limits there. With b = A/n clipped to bounds that move with g in one way,
-    n log b + A/b falls until b = A/n is allowed, and then rises. A prior may have any shape.
+    Beyond all eigenvalues A and H are constants and one power of g. With b = A/n clipped to bounds that move
+    with g in one way, n log b + A/b falls until b = A/n is allowed, and then rises. A prior may have any
+    shape.
     """
-    return np.log(ratio_range(rotated)[1]) if prior is None else np.inf
+    if prior is not None:
+        return -np.inf, np.inf
+    s = rotated.s[rotated.s > 0]
+    ends = np.log((s.min(initial=rotated.largest), rotated.largest))
+    return ends[0] - _TAIL, ends[1] + _TAIL
 
 
 def ratio_range(rotated):
@@ -283,7 +293,8 @@ def _tune_varying(rotated, criterion, bounds, shared, prior):
         x_max,
         upper=np.inf if is_limit[1] else x_max,
         tie=_TIE * rotated.counts.n_rows,
-        plain_from=_plain_from(rotated, prior),
+        step=_STEP if prior is None else _STEP_WITH_PRIOR,
+        features=_features(rotated, prior),
     )
     minima = minima.repeated(rotated.n_outputs) if shared else minima
     x, status = minima.x, _status(minima.place, is_limit)

@@ -22,6 +22,7 @@ __all__ = ["Minima", "TuningResult", "look_at_each", "minimize_each", "zoom"]
 _GRID_STEP = 0.25
 # The same where functions are known to have no narrow features.
 _WIDE_STEP = 4.0
+_EVERYWHERE = -np.inf, np.inf
 _SUBDIVISIONS = 8
 _X_TOLERANCE = 1e-10
 # Step of Newton's method after which it has converged: what is left is of the order of its square.
@@ -79,7 +80,9 @@ class Minima:
         return Minima(*(np.repeat(getattr(self, field.name), n_outputs) for field in fields(self)))
 
 
-def minimize_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, tie=0.0, plain_from=np.inf):
+def minimize_each(
+    objective, n_outputs, x_min, x_max, *, upper=np.inf, tie=0.0, step=_GRID_STEP, features=_EVERYWHERE
+):
     """Minimise every output's function over [x_min, x_max] and the point `upper` beyond it.
 
     Parameters
@@ -94,10 +97,12 @@ def minimize_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, tie=0.0, 
         Where the upper limit is evaluated.
     tie : float, default=0
         Differences of f that are rounding. Limits, being simpler, win ties, the upper one first.
-    plain_from : float, default=inf
-        Beyond it no function has more than one minimum: few points are enough there.
+    step : float, default=0.25
+        Largest step of the grid.
+    features : tuple of two floats, default=(-inf, inf)
+        Where functions may have several minima: few points are enough below and above.
     """
-    grid = _grid(x_min, x_max, plain_from)
+    grid = _grid(x_min, x_max, step, features)
     f, f1, f2 = objective(np.append(grid, upper)[:, None], np.arange(n_outputs))
     f_upper = f[-1]
     outputs, *brackets = _brackets(objective, grid, f1[:-1], f2[:-1])
@@ -119,12 +124,12 @@ def minimize_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, tie=0.0, 
     return Minima(x, best, place, n_evaluations.astype(int), f1[0])
 
 
-def look_at_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, plain_from=np.inf):
+def look_at_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, features=_EVERYWHERE):
     """Return the best point of the grid for each output, or `upper`, after a step of Newton's.
 
     A rough `minimize_each`.
     """
-    points, everyone = np.append(_grid(x_min, x_max, plain_from), upper), np.arange(n_outputs)
+    points, everyone = np.append(_grid(x_min, x_max, _GRID_STEP, features), upper), np.arange(n_outputs)
     f, f1, f2 = objective(points[:, None], everyone)
     best = f.argmin(axis=0), everyone
     x, slope, curvature = points[best[0]], f1[best], f2[best]
@@ -135,9 +140,10 @@ def look_at_each(objective, n_outputs, x_min, x_max, *, upper=np.inf, plain_from
     return np.where(np.isfinite(x), moved, x)
 
 
-def _grid(x_min, x_max, plain_from):
-    middle = min(max(plain_from, x_min), x_max)
-    return np.append(_spaced(x_min, middle, _GRID_STEP), _spaced(middle, x_max, _WIDE_STEP)[1:])
+def _grid(x_min, x_max, step, features):
+    first, last = (min(max(end, x_min), x_max) for end in features)
+    below, above = _spaced(x_min, first, _WIDE_STEP), _spaced(last, x_max, _WIDE_STEP)
+    return np.concatenate([below[:-1], _spaced(first, last, step), above[1:]])
 
 
 def _spaced(start, end, step):

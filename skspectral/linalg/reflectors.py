@@ -1,16 +1,16 @@
 """Orthonormal vectors that stay in the reflectors of a decomposition."""
 
+from functools import cached_property
+
 import numpy as np
 from scipy.linalg import eigh, svd
 from scipy.linalg.blas import dgemm
 from scipy.linalg.lapack import dgemqrt, dgeqrt, dsyevd, dsytrd, dsytrd_lwork, dtrtri
 
-try:
-    from scipy.linalg.lapack import dstevd
-except ImportError:  # an older scipy, with which eigenvectors are formed at once
-    dstevd = None
+from ..support.threads import threads_for
+from .reduced import Reduced, ReducedCoordinates, check_converged, dstevd
 
-__all__ = ["ReflectedVectors", "left_singular", "symmetric_eigen"]
+__all__ = ["ReducedVectors", "ReflectedVectors", "left_singular", "symmetric_eigen"]
 
 # Reflectors that are applied together.
 _BLOCK = 64
@@ -31,12 +31,12 @@ class ReflectedVectors:
     W : ndarray of shape (offset + r, k)
         Orthonormal columns in the coordinates of R.
     offset : int, default=0
-        First rows that no reflector touches.
+        First rows that no reflector touches; as many zeros follow below the vectors of the reflectors.
     """
 
     def __init__(self, reflectors, blocks, W, offset=0):
         self.reflectors, self.blocks, self.W, self.offset = reflectors, blocks, W, offset
-        self.shape = offset + len(reflectors), W.shape[1]
+        self.shape = len(reflectors), W.shape[1]
 
     def __len__(self):
         return self.shape[0]
@@ -61,22 +61,74 @@ class ReflectedVectors:
         return self._reflected(self.W)
 
     def _reflected(self, coordinates):
-        result = np.zeros((len(self), coordinates.shape[1]))
-        result[: self.offset] = coordinates[: self.offset]
-        padded = np.zeros((len(self.reflectors), coordinates.shape[1]), order="F")
-        padded[: len(self.W) - self.offset] = coordinates[self.offset :]
-        result[self.offset :] = self._apply(padded, "N")
-        return result
+        reflected = self._apply(self._below_offset(coordinates), "N")
+        return np.concatenate([coordinates[: self.offset], reflected[: len(self) - self.offset]])
 
     def _coordinates(self, Z):
         """Return Q_f'Z in the coordinates of W."""
-        rotated = self._apply(np.array(Z[self.offset :], order="F"), "T")
-        return np.concatenate([Z[: self.offset], rotated[: len(self.W) - self.offset]])
+        rotated = self._apply(self._below_offset(Z), "T")
+        return np.concatenate([Z[: self.offset], rotated[: self._n_coordinates - self.offset]])
+
+    @property
+    def _n_coordinates(self):
+        return len(self.W)
+
+    def _below_offset(self, Z):
+        """Return what reflectors act on, with zeros below."""
+        padded = np.zeros((len(self), Z.shape[1]), order="F")
+        padded[: len(Z) - self.offset] = Z[self.offset :]
+        return padded
 
     def _apply(self, block, trans):
         if not block.shape[1]:
             return block
         return dgemqrt(self.reflectors, self.blocks, block, side="L", trans=trans, overwrite_c=True)[0]
+
+
+class ReducedVectors(ReflectedVectors):
+    """The eigenvectors Q V of K = Q T Q', T = V diag(s) V': V is made when it is first used.
+
+    Parameters
+    ----------
+    reflectors, blocks
+        Q, which leaves the first row alone.
+    reduced : Reduced
+        T.
+    n_vectors : int
+        How many of them, those of the smallest eigenvalues.
+    """
+
+    def __init__(self, reflectors, blocks, reduced, n_vectors):
+        self.reflectors, self.blocks, self.offset = reflectors, blocks, 1
+        self.reduced, self.shape = reduced, (len(reduced), n_vectors)
+
+    @property
+    def _n_coordinates(self):
+        return len(self)
+
+    @cached_property
+    def W(self):
+        """V of these vectors."""
+        with threads_for(len(self)):
+            return self.reduced.eigen[1][:, : self.shape[1]]
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name != "W"}
+
+    def __getitem__(self, index):
+        every_row, columns = index
+        if every_row == slice(None) and isinstance(columns, slice) and columns == slice(columns.stop):
+            n_vectors = len(range(*columns.indices(self.shape[1])))
+            return ReducedVectors(self.reflectors, self.blocks, self.reduced, n_vectors)
+        return super().__getitem__(index)
+
+    def reflected(self, coordinates):
+        """Return Q coordinates."""
+        return self._reflected(coordinates)
+
+    def coordinates_of(self, Z):
+        """Return the `ReducedCoordinates` of targets (n, m)."""
+        return ReducedCoordinates(self.reduced, self._coordinates(Z), self.shape[1])
 
 
 class _Transposed:
@@ -95,32 +147,41 @@ def _times(A, B):
     return dgemm(1.0, A, B) if A.flags.f_contiguous else dgemm(1.0, A.T, B, trans_a=True)
 
 
-def symmetric_eigen(A):
+def symmetric_eigen(A, clear=np.inf):
     """Return eigenvalues in ascending order and eigenvectors of a symmetric matrix, which is overwritten.
 
     A = Q T Q' with T tridiagonal, T = V diag(s) V', and the eigenvectors U = Q V stay in the reflectors of Q:
-    half of the time of forming them.
+    half of the time of forming them. Where all eigenvalues are larger than `clear`, V waits for who asks.
 
     Parameters
     ----------
     A : ndarray of shape (n, n)
         In BLAS's order.
+    clear : float, default=inf
+        Eigenvalues above it are no rounding.
     """
     n = len(A)
     if n <= _SMALL or dstevd is None:
         s, U, info = dsyevd(A, lower=1, overwrite_a=1)
-        _check_converged(info)
+        check_converged(info)
         return s, U
     reduced, diagonal, off, tau, _ = dsytrd(A, lower=1, lwork=int(dsytrd_lwork(n, lower=1)[0]), overwrite_a=1)
-    s, V, info = dstevd(diagonal, off, compute_v=1)
-    _check_converged(info)
-    reflectors = np.asfortranarray(reduced[1:, :-1])
-    return s, ReflectedVectors(reflectors, _block_factors(reflectors, tau), V, offset=1)
+    reflectors, T = _below_diagonal(reduced), Reduced(diagonal, off)
+    blocks = _block_factors(reflectors, tau)
+    if T.exceeds(clear):
+        return T.eigenvalues(), ReducedVectors(reflectors, blocks, T, n)
+    s, V = T.eigen
+    return s, ReflectedVectors(reflectors, blocks, V, offset=1)
 
 
-def _check_converged(info):
-    if info:
-        raise np.linalg.LinAlgError("The eigenvalues of a symmetric matrix did not converge.")
+def _below_diagonal(A):
+    """Return the columns of A, without the last, from below the diagonal on, as (n, n - 1): without a copy.
+
+    They begin at the second entry, and end with the first entry of the next column, which is set to 0.
+    """
+    n = len(A)
+    A[0, 1:] = 0.0
+    return A.ravel(order="K")[1 : 1 + n * (n - 1)].reshape(n, n - 1, order="F")
 
 
 def _block_factors(reflectors, tau):

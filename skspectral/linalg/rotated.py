@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .coordinates import Coordinates
 from .rows import RowCounts
 
 __all__ = ["Rotated"]
@@ -23,11 +24,8 @@ class Rotated:
         Eigenvalues in ascending order, then 0 for the null directions.
     count : ndarray of shape (r + 1,)
         Multiplicities: ones, and the number of null directions.
-    energy : ndarray of shape (r + 1, m)
-        Squared coordinates of each standardised output; in the last row the squared length of what
-        the eigenvectors do not reach.
-    y_tilde : ndarray of shape (r, m)
-        Coordinates U'y / scale.
+    coordinates : Coordinates or ReducedCoordinates
+        The standardised outputs.
     scale : ndarray of shape (m,)
         Root mean square of each output outside the mean space; 1 where nothing is left.
     counts : RowCounts
@@ -40,8 +38,7 @@ class Rotated:
 
     s: np.ndarray
     count: np.ndarray
-    energy: np.ndarray
-    y_tilde: np.ndarray
+    coordinates: Coordinates
     scale: np.ndarray
     counts: RowCounts
     resolution: float
@@ -50,20 +47,28 @@ class Rotated:
     @classmethod
     def make(cls, s, y_tilde, null_energy, scale, counts, **more):
         """Return the targets with coordinates `y_tilde` (r, m) and the energy (m,) of what is outside."""
-        return cls(
-            s=np.append(s, 0.0),
-            count=np.append(np.ones_like(s), counts.n_free - len(s)),
-            energy=np.concatenate([y_tilde**2, null_energy[None]]),
-            y_tilde=y_tilde,
-            scale=scale,
-            counts=counts,
-            **more,
-        )
+        return cls.at(s, Coordinates(y_tilde, null_energy), scale, counts, **more)
+
+    @classmethod
+    def at(cls, s, coordinates, scale, counts, **more):
+        """Return the targets with given coordinates, for eigenvalues (r,)."""
+        s, count = np.append(s, 0.0), np.append(np.ones_like(s), counts.n_free - len(s))
+        return cls(s, count, coordinates, scale, counts, **more)
+
+    @property
+    def y_tilde(self):
+        """Coordinates U'y / scale, (r, m)."""
+        return self.coordinates.y_tilde
+
+    @property
+    def energy(self):
+        """Squared coordinates, and in the last row what the eigenvectors do not reach, (r + 1, m)."""
+        return self.coordinates.energy
 
     @property
     def n_outputs(self):
         """Number of outputs m."""
-        return self.energy.shape[1]
+        return self.coordinates.n_outputs
 
     @property
     def n_free(self):
@@ -78,12 +83,12 @@ class Rotated:
     @property
     def varies(self):
         """Whether each output has anything left outside the mean space."""
-        return self.energy.any(axis=0)
+        return self.coordinates.vary
 
     @property
     def hidden_energy(self):
         """Squared length of each output along the directions of eigenvalue 0, (m,)."""
-        return self.energy[self.s == 0].sum(axis=0)
+        return self.coordinates.hidden_energy(self.s)
 
     @property
     def shows_noise(self):
@@ -98,8 +103,7 @@ class Rotated:
         """Return the same for the given outputs only (repetitions allowed)."""
         return replace(
             self,
-            energy=np.ascontiguousarray(self.energy[:, outputs]),
-            y_tilde=self.y_tilde[:, outputs],
+            coordinates=self.coordinates.select(outputs),
             scale=self.scale[outputs],
             rounding=self.rounding[outputs],
         )
@@ -115,13 +119,11 @@ class Rotated:
             Standardised targets outside the eigenvectors, or any rows with the same inner products.
         """
         mixing = (M * self.scale).T
-        y_tilde = self.y_tilde @ mixing
         null = null_residual if null_residual.shape[1] != self.n_outputs else null_residual @ mixing
         null_energy = np.broadcast_to((null**2).sum(axis=0), len(M))
         return replace(
             self,
-            energy=np.concatenate([y_tilde**2, null_energy[None]]),
-            y_tilde=y_tilde,
+            coordinates=Coordinates(self.y_tilde @ mixing, null_energy),
             scale=np.ones(len(M)),
             rounding=(np.sqrt(self.rounding) @ np.abs(mixing)) ** 2,  # of lengths that may all add up
         )

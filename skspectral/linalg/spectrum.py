@@ -13,9 +13,10 @@ import numpy as np
 from ..support.exceptions import IndefiniteKernelError, IndefiniteKernelWarning, warn_user
 from ..support.pickling import WithoutCache
 from ..support.types import FloatArray
+from .coordinates import Coordinates
 from .indefinite import Repair
 from .projection import project_features
-from .reflectors import left_singular, symmetric_eigen
+from .reflectors import ReducedVectors, left_singular, symmetric_eigen
 from .rotated import Rotated
 from .rows import Rows, add_outer, check_kernel_values
 
@@ -24,6 +25,8 @@ __all__ = ["RotatedRows", "Spectrum", "norm", "resolution_of"]
 _EPS = np.finfo(np.float64).eps
 # How many eps an eigenvalue may be off, relative to the largest.
 _ROUNDING = 8.0
+# Eigenvalues that are all so many times what rounding may be need no eigenvectors to be told from it.
+_CLEAR = 16.0
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,10 @@ class Spectrum(WithoutCache):
         whole = rows.present.all()
         block = K if whole else K[np.ix_(rows.present, rows.present)]
         # The transpose of a C-ordered symmetric matrix is itself in LAPACK's order: no copy.
-        s, V = symmetric_eigen(block.T)
+        clear = _CLEAR * max(
+            _ROUNDING * _EPS * (size + mean_size), 0.0 if precision == _EPS else precision * size
+        )
+        s, V = symmetric_eigen(block.T, clear if whole else np.inf)
         s, V = s[: len(s) - rows.n_mean], V[:, : len(s) - rows.n_mean]
         s = s if size > 0 else np.zeros_like(s)
         s, repair = _repaired(s, mean_size, precision, size, indefinite)
@@ -285,46 +291,48 @@ class Spectrum(WithoutCache):
         `standardised` is what `Rows.standardise` makes of them, where that is known.
         """
         Z, scale, basis_part = self.rows.standardise(Y) if standardised is None else standardised
-        y_tilde = self.U.T @ Z
-        null_residual, null_energy = np.zeros((1, 1)), np.zeros(Z.shape[1])
-        if self.n_null:
-            # the residual vector, not z'z - y~'y~: that cancels when z is nearly in span(U)
-            null_residual = Z - self.U @ y_tilde
-            null_energy = (null_residual**2).sum(axis=0)
-        return RotatedRows.make(
+        coordinates, null_residual = self._seen(Z)
+        leak = coordinates.leak(self.s, self.resolution)
+        return RotatedRows.at(
             self.s,
-            y_tilde,
-            null_energy,
+            coordinates,
             scale,
             self.rows.counts,
             resolution=self.noise_resolution,
-            rounding=self.rows.n_free * (self.rows.rounding(Y) / scale) ** 2 + self._leak(y_tilde),
+            rounding=self.rows.n_free * (self.rows.rounding(Y) / scale) ** 2 + leak,
             null_residual=null_residual,
             basis_part=basis_part,
             spectrum=self,
         )
 
-    def _leak(self, y_tilde):
-        """Return the squared length that inexact eigenvectors let out of span(U), (m,).
-
-        Rounding turns the vector of eigenvalue s by an angle of up to resolution / s.
-        """
-        angle = np.divide(self.resolution, self.s, out=np.zeros_like(self.s), where=self.s > 0)
-        return angle**2 @ y_tilde**2
+    def _seen(self, Z):
+        """Return the coordinates of standardised targets (n, m), and what is left of them outside span(U)."""
+        if isinstance(self.U, ReducedVectors):
+            return self.U.coordinates_of(Z), np.zeros((1, 1))
+        y_tilde = self.U.T @ Z
+        if not self.n_null:
+            return Coordinates(y_tilde, np.zeros(Z.shape[1])), np.zeros((1, 1))
+        # the residual vector, not z'z - y~'y~: that cancels when z is nearly in span(U)
+        null_residual = Z - self.U @ y_tilde
+        return Coordinates(y_tilde, (null_residual**2).sum(axis=0)), null_residual
 
     def dual(self, rotated: RotatedRows, noise_ratio: FloatArray) -> FloatArray:
         """Return W^1/2 U y~/(s+g), the dual coefficients on the range of K, (n, m), in the units of y."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return self.expand(rotated, rotated.y_tilde / (self.s[:, None] + noise_ratio))
+            resolved = rotated.coordinates.resolved(self, noise_ratio)
+            return _checked(self.rows.sqrt_weight * resolved * rotated.scale)
 
     def expand(self, rotated: RotatedRows, weights: FloatArray) -> FloatArray:
         """Return the coefficients of kernel values that belong to weights (r, m) of U'k~, (n, m).
 
         For a repaired matrix these are coefficients of values of the kernel as it was given.
         """
-        weights = weights if self.repair is None else self.repair.signs * weights
         with np.errstate(over="ignore", invalid="ignore"):
-            return _checked(self.rows.sqrt_weight * (self.U @ weights) * rotated.scale)
+            return _checked(self.rows.sqrt_weight * self.combined(weights) * rotated.scale)
+
+    def combined(self, weights: FloatArray) -> FloatArray:
+        """Return U weights (n, m), of the eigenvalues' own signs for a repaired matrix."""
+        return self.U @ (weights if self.repair is None else self.repair.signs * weights)
 
     def primal(self, range_dual: FloatArray) -> FloatArray:
         """Return Phi'range_dual, the coefficients of the features, (features, m)."""
@@ -472,8 +480,12 @@ def resolution_of(s, bound, eps, size):
             f"{bound:.3g}, were set to 0: they are as small as rounding to single precision makes them.",
             IndefiniteKernelWarning,
         )
-    # eps |K|_F is what entries in float32 may be off in all
-    return max(_ROUNDING * _EPS * bound, 0.0 if eps == _EPS else eps * size, -smallest)
+    return max(_rounding(bound, eps, size), -smallest)
+
+
+def _rounding(bound, eps, size):
+    """Return how far eigenvalues may be off: by their decomposition, or by entries of single precision."""
+    return max(_ROUNDING * _EPS * bound, 0.0 if eps == _EPS else eps * size)
 
 
 def _scatter_rows(V, present):
