@@ -56,6 +56,7 @@ FLOORS = {
         "quadratic",
         "coordinates",
         "rotated",
+        "pieces",
         "reduced",
         "reflectors",
         "projection",

@@ -547,6 +547,39 @@ def test_a_grid_has_steps_of_a_quarter_or_less():
         assert tuning._grid(0.0, x_max, 0.25, (-np.inf, np.inf)) == pytest.approx(np.linspace(0.0, x_max, n))
 
 
+def test_a_grid_has_wide_steps_outside_features():
+    grid = tuning._grid(0.0, 30.0, 0.5, (9.0, 11.0))
+    assert grid == pytest.approx([0, 3, 6, 9, 9.5, 10, 10.5, 11, 14.8, 18.6, 22.4, 26.2, 30])
+    assert tuning._grid(0.0, 8.0, 0.5, (-3.0, -2.0)) == pytest.approx([0, 4, 8])
+    assert tuning._grid(0.0, 8.0, 0.5, (12.0, 13.0)) == pytest.approx([0, 4, 8])
+    assert tuning._grid(0.0, 8.0, 4.0, (-np.inf, 5.0)) == pytest.approx([0, 2.5, 5, 8])
+
+
+def test_features_reach_four_units_beyond_the_eigenvalues_unless_there_is_a_prior():
+    rotated = targets(m=1)
+    s = rotated.s[rotated.s > 0]
+    expected = np.log(s.min()) - 4.0, np.log(s.max()) + 4.0
+    assert tuned._features(rotated, None) == pytest.approx(expected)
+    assert tuned._features(rotated, PRIOR) == (-np.inf, np.inf)
+    nothing = replace(rotated, s=0.0 * rotated.s, resolution=0.1)
+    assert tuned._features(nothing, None) == pytest.approx((np.log(0.1) - 4.0, np.log(0.1) + 4.0))
+
+
+@pytest.mark.parametrize(("prior", "most"), [(None, 0.75), (PRIOR, 0.25)])
+def test_a_search_has_steps_of_three_quarters_and_finer_ones_with_a_prior(monkeypatch, prior, most):
+    seen = []
+
+    def watched(*args, **settings):
+        seen.append(settings)
+        return minimize_each(*args, **settings)
+
+    monkeypatch.setattr(tuned, "minimize_each", watched)
+    rotated = targets(m=1)
+    tuned.tune(rotated, CRITERIA["evidence"], prior=prior)
+    assert [settings["step"] for settings in seen] == [most]
+    assert seen[0]["features"] == tuned._features(rotated, prior)
+
+
 def test_minima_without_a_tie_win_by_any_gain():
     found = minimize_each(bowls([0.1], 1e9), 1, -0.2, 0.3)
     assert found.place.tolist() == ["interior"]
@@ -563,11 +596,13 @@ def test_cells_with_hidden_roots_are_cut_into_eight():
         return slope, slope, (2.0 * x - roots.sum(axis=1)) * np.where(outputs == 0, -1.0, 1.0)
 
     _, f1, f2 = objective(grid[:, None], np.arange(2))
-    outputs, a, b, x = tuning._brackets(objective, grid, f1, f2)
+    outputs, a, b, x = tuning._brackets(objective, grid, f1, f2, 0.25)
     assert outputs.tolist() == [0, 1]
     assert (a.tolist(), b.tolist()) == ([-0.75, 0.40625], [-0.5, 0.4375])
     assert x[1] == 0.421875
     assert x[0] == pytest.approx(-0.6, abs=2e-6)
+    # cells wider than a step are those without features
+    assert tuning._brackets(objective, grid, f1, f2, 0.24)[0].tolist() == [0]
 
 
 def test_a_root_is_guessed_from_slopes_and_curvatures_at_both_ends():

@@ -24,6 +24,8 @@ _GRID_STEP = 0.25
 _WIDE_STEP = 4.0
 _EVERYWHERE = -np.inf, np.inf
 _SUBDIVISIONS = 8
+# Steps of a grid may differ by rounding.
+_JUST_ABOVE = 1.0 + 1e-9
 _X_TOLERANCE = 1e-10
 # Step of Newton's method after which it has converged: what is left is of the order of its square.
 _LAST_STEP = 1e-6
@@ -105,7 +107,7 @@ def minimize_each(
     grid = _grid(x_min, x_max, step, features)
     f, f1, f2 = objective(np.append(grid, upper)[:, None], np.arange(n_outputs))
     f_upper = f[-1]
-    outputs, *brackets = _brackets(objective, grid, f1[:-1], f2[:-1])
+    outputs, *brackets = _brackets(objective, grid, f1[:-1], f2[:-1], step)
     x_inner, f_inner, n_steps = _refine_in_batches(objective, outputs, *brackets)
 
     x, best, place = (
@@ -150,13 +152,18 @@ def _spaced(start, end, step):
     return np.linspace(start, end, int(np.ceil((end - start) / step)) + 1)
 
 
-def _brackets(objective, grid, f1, f2):
-    """Return (outputs, a, b, x) of all cells [a, b] in which f' rises through 0, about at x."""
+def _brackets(objective, grid, f1, f2, step):
+    """Return (outputs, a, b, x) of all cells [a, b] in which f' rises through 0, about at x.
+
+    Cells of more than a step are those of functions without narrow features, which hide nothing.
+    """
     down, up = f1[:-1], f1[1:]
     cell, output = np.nonzero((down < 0) & (up >= 0))
     a, b, ends = grid[cell], grid[cell + 1], ((cell, output), (cell + 1, output))
     brackets = [(output, a, b, _rough_root(a, b, *(values[end] for values in (f1, f2) for end in ends)))]
-    cell, output = np.nonzero(_may_hide_roots(down, up, f2[:-1], f2[1:], np.diff(grid)[:, None]))
+    width = np.diff(grid)[:, None]
+    may_hide = _may_hide_roots(down, up, f2[:-1], f2[1:], width) & (width <= _JUST_ABOVE * step)
+    cell, output = np.nonzero(may_hide)
     if len(cell):
         fine = np.linspace(grid[cell], grid[cell + 1], _SUBDIVISIONS + 1)
         slope = objective(fine, output)[1]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg.lapack import dptsv, dpttrf, dpttrs, dsterf
+from scipy.linalg.lapack import dptsv, dpttrf, dsterf
 
 try:
     from scipy.linalg.lapack import dstevd
@@ -13,11 +13,9 @@ except ImportError:  # an older scipy, with which eigenvectors are formed at onc
 
 from ..support.pickling import WithoutCache
 from .coordinates import Coordinates
+from .pieces import Pieces, PiecewiseTargets
 
 __all__ = ["Reduced", "ReducedCoordinates", "check_converged", "dstevd"]
-
-# Entries of a block of noise ratios that are looked at together: they stay in cache.
-_BLOCK_ENTRIES = 2**16
 
 
 @dataclass(frozen=True)
@@ -57,42 +55,15 @@ class Reduced(WithoutCache):
         """Return T^-1 B of a positive definite T."""
         return dptsv(self.diagonal, self.off_diagonal, B)[2]
 
-    def over(self, ratios):
-        """Return the `_Shrinkage` of T/g for each g of `ratios` (k,)."""
-        return _Shrinkage(self, ratios)
+    def resolved(self, B, ratios):
+        """Return (T + gI)^-1 b for the columns of B (n, m), each at its own g."""
+        columns = zip(B.T, ratios, strict=True)
+        return np.stack([dptsv(self.diagonal + g, self.off_diagonal, b)[2] for b, g in columns], axis=1)
 
-
-class _Shrinkage:
-    """(I + T/g)^-1 for several g: one tridiagonal matrix, in which their blocks do not touch."""
-
-    def __init__(self, T, ratios):
-        self.diagonal = T.diagonal / ratios[:, None]
-        self.off_diagonal = np.zeros_like(self.diagonal)
-        np.divide(T.off_diagonal, ratios[:, None], out=self.off_diagonal[:, :-1])
-        self._pivots, self._below, _ = dpttrf(
-            1.0 + self.diagonal.ravel(), self.off_diagonal.ravel()[:-1], overwrite_d=True
-        )
-        self._is_far = ratios > np.abs(T.diagonal).max()
-
-    def __matmul__(self, B):
-        """Return (I + T/g)^-1 B for B of shape (columns, k, n)."""
-        flat = np.array(B).reshape(len(B), -1)
-        return dpttrs(self._pivots, self._below, flat.T, overwrite_b=True)[0].T.reshape(B.shape)
-
-    def explained(self, B, shrunk):
-        """Return T/g (I + T/g)^-1 B, given `shrunk`, the rest of B.
-
-        Far above all eigenvalues, where next to nothing is explained, as a product with T/g and not as a
-        difference.
-        """
-        result = B - shrunk
-        if self._is_far.any():
-            d, e, far = self.diagonal[self._is_far], self.off_diagonal[self._is_far], shrunk[:, self._is_far]
-            product = d * far
-            product[..., 1:] += e[:, :-1] * far[..., :-1]
-            product[..., :-1] += e[:, :-1] * far[..., 1:]
-            result[:, self._is_far] = product
-        return result
+    @cached_property
+    def pieces(self):
+        """T in short pieces."""
+        return Pieces.of(self.diagonal, self.off_diagonal)
 
 
 @dataclass(frozen=True)
@@ -150,35 +121,17 @@ class ReducedCoordinates(WithoutCache):
         """Return the squared length along the directions of eigenvalue 0, (m,): there are none."""
         return np.zeros(self.n_outputs)
 
+    @cached_property
+    def _in_pieces(self):
+        return PiecewiseTargets(self.T.pieces, self.T.pieces.coordinates(self.B))
+
     def unexplained(self, x, _):
-        """Return A = b'(I + T/g)^-1 b and its first two derivatives by x = log g, see `Coordinates`.
-
-        With c = (I + T/g)^-1 b, d = b - c and e = (I + T/g)^-1 d: A = b'c, A' = c'd, A'' = (d - c)'e.
-        """
-        ratios, rows = np.exp(x), max(1, _BLOCK_ENTRIES // self.B.size)
-        parts = [self._unexplained(ratios[i : i + rows]) for i in range(0, len(x), rows)]
-        return tuple(np.concatenate(terms) for terms in zip(*parts, strict=True))
-
-    def _unexplained(self, ratios):
-        B = self._stacked(ratios.shape)
-        shrinkage = self.T.over(ratios.ravel())
-        shrunk = shrinkage @ B
-        explained = shrinkage.explained(B, shrunk)
-        pairs = (B, shrunk), (shrunk, explained), (explained - shrunk, shrinkage @ explained)
-        products = (np.einsum("ckn,ckn->ck", *pair) for pair in pairs)
-        return tuple(product.T.reshape(len(ratios), self.n_outputs) for product in products)
-
-    def _stacked(self, shape):
-        """Return B for ratios of shape (k, 1), as (m, k, n), or one ratio an output, (1, k m, n)."""
-        n, m = self.B.shape
-        if shape[1] == m:
-            return np.broadcast_to(self.B.T, (shape[0], m, n)).reshape(1, -1, n)
-        return np.broadcast_to(self.B.T[:, None], (m, shape[0], n))
+        """Return A = b'(I + T/g)^-1 b and its first two derivatives by x = log g, see `Coordinates`."""
+        return self._in_pieces.unexplained(np.exp(x))
 
     def resolved(self, spectrum, noise_ratio):
         """Return U y~/(s + g) = Q (T + gI)^-1 b for noise ratios (m,), (n, m)."""
-        shrunk = self.T.over(noise_ratio) @ self.B.T[None]
-        return spectrum.U.reflected(shrunk[0].T / noise_ratio)
+        return spectrum.U.reflected(self.T.resolved(self.B, noise_ratio))
 
     def leak(self, _, resolution):
         """Return the squared length that inexact eigenvectors let out of their span, see `Coordinates`."""
