@@ -15,8 +15,9 @@ from ..support.pickling import WithoutCache
 
 __all__ = ["Pieces", "PiecewiseTargets"]
 
-# Rows of a piece, about: more take longer to diagonalise, fewer make more cuts.
-_SIZE = 24
+# Rows of a piece, at least and in units of the root of all: more take longer to diagonalise, fewer make more
+# cuts.
+_SIZE, _SIZE_BY_ROOT = 16, 0.75
 # A ratio to the largest eigenvalue below which nothing changes but the power of g.
 _LEAST = 1e-300
 
@@ -48,7 +49,8 @@ class Pieces:
     @classmethod
     def of(cls, diagonal, off_diagonal):
         """Cut a tridiagonal matrix of at least six rows and diagonalise its pieces, O(n)."""
-        n, n_pieces = len(diagonal), max(3, round(len(diagonal) / _SIZE))
+        n = len(diagonal)
+        n_pieces = max(3, round(n / max(_SIZE, _SIZE_BY_ROOT * np.sqrt(n))))
         starts = np.arange(n_pieces + 1) * n // n_pieces
         cuts, size = starts[1:-1], int(np.diff(starts).max())
         cut_off, diagonal = off_diagonal[cuts - 1], np.array(diagonal)

@@ -15,7 +15,7 @@ __all__ = ["ReducedVectors", "ReflectedVectors", "left_singular", "symmetric_eig
 # Reflectors that are applied together.
 _BLOCK = 64
 # Rows up to which eigenvectors are formed at once, which is as fast as to do without.
-_SMALL = 150
+_SMALL = 256
 
 
 class ReflectedVectors:
