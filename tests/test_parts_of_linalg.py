@@ -274,10 +274,10 @@ def test_rows_of_the_largest_residuals_come_first_and_ties_by_their_content():
     assert largest == residual.max()
     scaled, _ = _largest(1e-200 * residual, ties)
     assert scaled.tolist() == [1, 2, 3, 0]
-    pool, least = _pool(residual, ties, 1.5, None)
+    pool, least = _pool(residual, ties, 1.5, 0.1, None)
     assert pool.tolist() == [1, 2, 3]
     assert least == 1.5
-    assert _pool(residual, ties, 0.1, None)[1] == pytest.approx(0.3)
+    assert _pool(residual, ties, 0.1, 0.1, None)[1] == pytest.approx(0.3)
 
 
 def test_rows_are_drawn_by_their_residuals():

@@ -89,12 +89,11 @@ def expand(dictionary, Y, noise, *, tol, max_iter, report=None):
     """
     total = len(dictionary)
     pool = np.arange(total if total <= _ALL else _FIRST)
-    Phi, lengths = dictionary.columns(pool)
     coarse = worthwhile(len(Y)) if total > len(pool) else 0.0
-    some = FunctionValues.on_rows(Phi, Y)
+    some, columns = _values(dictionary, pool, Y)
     with at_most(1):  # many small matrices, numpy's and scipy's in turn
         fits = [maximise(values, noise, tol=tol, max_iter=max_iter, least=coarse) for values in some]
-    expansions = _on_rows(Phi, lengths, pool, Y, fits)
+    expansions = _on_rows(columns, pool, Y, fits)
     if not coarse:
         return expansions
     ascend = partial(_rejoined, dictionary, Y, noise, tol, max_iter)
@@ -110,13 +109,24 @@ def expand(dictionary, Y, noise, *, tol, max_iter, report=None):
     return [_unfinished(e) for e in expansions] if n_missing else expansions
 
 
-def _on_rows(Phi, lengths, pool, Y, fits):
+def _values(dictionary, pool, Y):
+    """Return the functions of a pool with each target, and what makes columns of some of them on the rows."""
+    few = dictionary.in_few_coordinates() if len(pool) == len(dictionary) else None
+    if few is not None:
+        coordinates, _, Q = few
+        return FunctionValues.in_basis(Q, coordinates, Y), dictionary.columns
+    Phi, lengths = dictionary.columns(pool)
+    return FunctionValues.on_rows(Phi, Y), lambda chosen: (Phi[:, chosen], lengths[chosen])
+
+
+def _on_rows(columns, pool, Y, fits):
     """Return what each target needs, as models on the rows."""
     expansions = []
     for y, fit in zip(Y.T, fits, strict=True):
         a = np.flatnonzero(fit.active.d)
-        active = Active(FunctionValues(Phi[:, a], y), fit.active.d[a])
-        expansions.append(Expansion(pool[a], lengths[a], active, fit))
+        Phi, lengths = columns(a)
+        active = Active(FunctionValues(Phi, y), fit.active.d[a])
+        expansions.append(Expansion(pool[a], lengths, active, fit))
     return expansions
 
 
@@ -145,14 +155,14 @@ def _joining(dictionary, expansions, noise, tol):
 def _rejoined(dictionary, Y, noise, tol, max_iter, expansions, joining, *, least):
     """Return the models after more functions have joined their pool."""
     pool = np.unique(np.concatenate([joining, *(e.functions for e in expansions)]))
-    Phi, lengths = dictionary.columns(pool)
+    some, columns = _values(dictionary, pool, Y)
     fits = []
-    for values, e in zip(FunctionValues.on_rows(Phi, Y), expansions, strict=True):
+    for values, e in zip(some, expansions, strict=True):
         d = np.zeros(len(pool))
         d[np.searchsorted(pool, e.functions)] = e.active.d
         with at_most(1):
             fits.append(Ascent(Active(values, d), noise, tol, max_iter, least=least).run())
-    return _on_rows(Phi, lengths, pool, Y, fits)
+    return _on_rows(columns, pool, Y, fits)
 
 
 def _unfinished(expansion):

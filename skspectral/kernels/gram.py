@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, Kernel
+from sklearn.gaussian_process.kernels import RBF, Kernel, RationalQuadratic
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from .algebra import evaluate
@@ -24,6 +24,8 @@ __all__ = [
 ]
 
 PAIRWISE_NAMES = frozenset(PAIRWISE_KERNEL_FUNCTIONS)
+# Kernels that are positive definite whatever their parameters, with values of 1 on the diagonal.
+_POSITIVE_NAMES = frozenset({"rbf", "laplacian"})
 # Kernels of histograms: non-negative dense inputs only.
 HISTOGRAM_NAMES = frozenset({"chi2", "additive_chi2"})
 
@@ -40,6 +42,9 @@ _CHECK_BLOCK, _PRODUCT_BLOCK = 256, 512
 
 class _OnRows:
     """Parts of K(X, X) that need no more than `cross`."""
+
+    # Whether K is known to be positive semi-definite, so that a factor of it may be looked for.
+    is_positive = False
 
     def check(self, X):
         """Do nothing: K(X, X) is square and symmetric by making."""
@@ -95,8 +100,15 @@ class PairwiseGram(_OnRows):
 
     def diagonal(self, X):
         """Return the diagonal of K(X, X), in blocks."""
+        if self.is_positive:
+            return np.ones(X.shape[0])
         blocks = (X[i : i + _DIAGONAL_BLOCK] for i in range(0, X.shape[0], _DIAGONAL_BLOCK))
         return np.concatenate([np.diag(self.cross(block, block)) for block in blocks])
+
+    @property
+    def is_positive(self):
+        """Whether K is known to be positive semi-definite."""
+        return isinstance(self.metric, str) and self.metric in _POSITIVE_NAMES
 
     @property
     def _is_of_histograms(self):
@@ -120,6 +132,11 @@ class KernelGram(_OnRows):
     """A :mod:`sklearn.gaussian_process.kernels` kernel."""
 
     kernel: Kernel
+
+    @property
+    def is_positive(self):
+        """Whether K is known to be positive semi-definite: pairwise kernels may be of any kind."""
+        return isinstance(self.kernel, (RBF, RationalQuadratic))
 
     def square(self, X):
         """Return a fresh K(X, X) that the caller may overwrite."""
@@ -152,6 +169,8 @@ class KernelGram(_OnRows):
 @dataclass(frozen=True)
 class PrecomputedGram:
     """Matrices made by the caller: what is passed as X is the kernel matrix itself."""
+
+    is_positive = False
 
     def square(self, K):
         """Return a checked copy of K in float64, which the caller may overwrite."""

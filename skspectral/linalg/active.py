@@ -55,13 +55,16 @@ class FunctionValues:
         n, k = Phi.shape
         if n > 2 * k:
             R, coordinates, outside = _triangular(Phi, Y)
-        else:
-            Q = _span_of_few(Phi)
-            if Q is None:
-                return [cls(Phi, y) for y in Y.T]
-            R, coordinates = Q.T @ Phi, Q.T @ Y
-            outside = np.sum((Y - Q @ coordinates) ** 2, axis=0)
-        return [cls(R, y, float(r)) for y, r in zip(coordinates.T, outside, strict=True)]
+            return [cls(R, y, float(r)) for y, r in zip(coordinates.T, outside, strict=True)]
+        Q = _span_of_few(Phi)
+        return [cls(Phi, y) for y in Y.T] if Q is None else cls.in_basis(Q, Q.T @ Phi, Y)
+
+    @classmethod
+    def in_basis(cls, Q, coordinates, Y):
+        """Return functions of given coordinates (r, k) in an orthonormal basis Q, with each column of Y."""
+        projected = Q.T @ Y
+        outside = np.sum((Y - Q @ projected) ** 2, axis=0)
+        return [cls(coordinates, y, float(r)) for y, r in zip(projected.T, outside, strict=True)]
 
     @cached_property
     def yy(self):

@@ -4,9 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .factors import spanned_by_few
 from .rows import Rows
 
 __all__ = ["Dictionary"]
+
+# Fewest functions, and most coordinates, of which it is known beforehand that they are few.
+_MANY, _FEW = 300, 64
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,17 @@ class Dictionary:
                 "kernel (for instance a smaller degree or gamma)."
             )
         return K
+
+    def in_few_coordinates(self):
+        """Return all columns in an orthonormal basis (r, k), their lengths before, and the basis (n, r).
+
+        None unless there are many, and of a kernel that is known to be positive, of which a few columns span
+        all others: then the others are never made.
+        """
+        if len(self) < _MANY or not self.gram.is_positive:
+            return None
+        factor = spanned_by_few(self.gram, self.X, _FEW)
+        return None if factor is None else self.rows.unit_coordinates(factor.Phi, self.centres)
 
     def columns(self, chosen):
         """Return columns (n, len(chosen)) of unit length, and their lengths before; 0 where none is left."""

@@ -26,6 +26,7 @@ __all__ = [
     "missed_trace",
     "nystroem",
     "pivoted_cholesky",
+    "spanned_by_few",
     "spanned_by_rows",
 ]
 
@@ -40,6 +41,10 @@ _HOPE = 1.2
 _SMALLEST_DRAW, _DRAWS = 8, 16
 # Make new numbers that look random of old ones.
 _GOLDEN, _SHUFFLE = 0.6180339887498949, 7919.3
+# Residual that is rounding, in eps of the largest variance.
+_FLOOR = 16.0
+# Share of some rows that is independent, up to which few of all may span the others.
+_FEW_OF_SOME = 0.75
 # Digits to which equal residual variances agree after rounding.
 _TIE_DIGITS = 9
 
@@ -113,7 +118,7 @@ class InputFeatures:
 
 
 def pivoted_cholesky(
-    gram, X, *, tau=0.0, rank=None, weight=None, report=None, drawn=False, unless_hopeless=False
+    gram, X, *, tau=0.0, rank=None, weight=None, report=None, drawn=False, unless_hopeless=False, keep=_KEEP
 ):
     """Factorise K by a blocked Cholesky with diagonal pivoting, stopping at a trace or a rank.
 
@@ -142,6 +147,9 @@ def pivoted_cholesky(
         looks random depends on the content of the rows alone.
     unless_hopeless : bool, default=False
         Whether to stop as soon as the trace falls so slowly that `rank` will not reach `tau`.
+    keep : float, default=0.1
+        Share of the largest residual that a pivot must keep after the others of its block. Without any there
+        are few blocks, for a kernel that few columns span to rounding.
 
     Returns
     -------
@@ -159,14 +167,14 @@ def pivoted_cholesky(
     residual = _nonnegative(residual, largest, eps)
     if largest == 0:
         return _nothing(gram, X, n)
-    floor = 16.0 * eps * largest
+    floor = _FLOOR * eps * largest
     ties = gram.fingerprint(X)
     Phi, pivots = np.empty((n, 0), order="F"), np.empty(0, dtype=int)
     store, trace, left = Columns(n, rank), residual.sum(), residual.sum()
     while len(pivots) < rank and (residual.sum() > tau or not len(pivots)) and residual.max() > floor:
         with threads_for(n, len(pivots) + _BLOCK):
             size = min(_BLOCK, rank - len(pivots))
-            pool, least = _pool(residual, ties, floor, (rank, len(pivots)) if drawn else None)
+            pool, least = _pool(residual, ties, floor, keep, (rank, len(pivots)) if drawn else None)
             chosen, L_block = _choose(gram, X, Phi, weight, pool, size, least)
             if not len(chosen):
                 break  # what is left of the residual is rounding
@@ -186,6 +194,20 @@ def pivoted_cholesky(
             break
     # The rows of the pivots are the Cholesky factor of K among them; above its diagonal is rounding.
     return Factor(Phi, gram.rows(X, pivots), pivots, np.tril(Phi[pivots]), float(residual.sum()))
+
+
+def spanned_by_few(gram, X, most):
+    """Return the factor of a positive definite kernel to rounding, None unless a few columns span all of K.
+
+    Some rows tell first, and at little cost, that it takes more than `most` columns.
+    """
+    n, eps = X.shape[0], gram.precision(X)
+    some = np.arange(0, n, max(1, n // most))
+    if _independent(gram.block(X, some), eps)[1].shape[0] > _FEW_OF_SOME * len(some):
+        return None
+    factor = pivoted_cholesky(gram, X, rank=most, keep=0.0)
+    largest = gram.diagonal(X).max()
+    return factor if factor.tau <= n * _FLOOR * eps * largest else None
 
 
 def _weighted(diagonal, weight):
@@ -322,10 +344,10 @@ class Columns:
         return self.array[:, : self.used]
 
 
-def _pool(residual, ties, floor, draw):
+def _pool(residual, ties, floor, keep, draw):
     """Return rows from which pivots are taken, and what each must keep of its residual beside the others."""
     pool, typical = _largest(residual, ties) if draw is None else _drawn(residual, ties, floor, *draw)
-    return pool[residual[pool] > floor], max(_KEEP * typical, floor)
+    return pool[residual[pool] > floor], max(keep * typical, floor)
 
 
 def _largest(residual, ties):

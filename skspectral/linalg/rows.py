@@ -5,7 +5,7 @@ from functools import cached_property
 from math import sqrt
 
 import numpy as np
-from scipy.linalg import svd
+from scipy.linalg import qr, svd
 from scipy.linalg.blas import dgemm, sgemm
 
 from ..support.exceptions import NonFiniteKernelError, RankDeficientBasisWarning, warn_user
@@ -149,9 +149,23 @@ class Rows:
             length = np.sqrt(np.einsum("ij,ij->j", K, K))
             if np.all(length > _LITTLE_LOST * before):
                 break  # what rounding left of the mean is little beside the column
-        kept = length > _VANISHED * before
-        K *= np.where(kept, 1.0 / np.where(kept, length, 1.0), 0.0)
-        return K, np.where(kept, length * largest, 0.0)
+        K, length = _of_unit_length(K, length, length > _VANISHED * before)
+        return K, length * largest
+
+    def unit_coordinates(self, F, chosen):
+        """Return what `unit_columns` makes of chosen columns of FF' for F (n, r), without these columns.
+
+        As coordinates (r, len(chosen)) in an orthonormal basis, the lengths, and the basis (n, r).
+        """
+        F_left = self.sqrt_weight * F
+        in_mean = self.Q.T @ F_left
+        for _ in range(2 if self.n_mean else 0):
+            F_left -= self.Q @ (self.Q.T @ F_left)
+        basis, R = qr(F_left, mode="economic", overwrite_a=True, check_finite=False)
+        K = R @ F[chosen].T
+        length = np.sqrt(np.einsum("ij,ij->j", K, K))
+        before = np.sqrt(length**2 + ((in_mean @ F[chosen].T) ** 2).sum(axis=0))
+        return *_of_unit_length(K, length, length > _VANISHED * before), basis
 
     def levels(self, K):
         """Return coefficients of the mean functions in columns K, (functions, k): means, for a constant."""
@@ -232,6 +246,12 @@ def check_target_size(scale):
             f"weights. It must lie between {1.0 / _LARGEST_SCALE:g} and {_LARGEST_SCALE:g}, for its square "
             "to be a number. Divide y, or the weights, by a constant."
         )
+
+
+def _of_unit_length(K, length, kept):
+    """Return columns over their lengths, in place, and the lengths; 0 where they are not kept."""
+    K *= np.where(kept, 1.0 / np.where(kept, length, 1.0), 0.0)
+    return K, np.where(kept, length, 0.0)
 
 
 def _with_lengths(K):
