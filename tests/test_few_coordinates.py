@@ -167,3 +167,84 @@ def test_fits_are_the_same_with_the_matrix_and_without(monkeypatch, kernel, inte
     for name in ("log_marginal_likelihood_value_", "noise_variance_"):
         assert np.allclose(getattr(without, name), getattr(with_matrix, name), rtol=1e-7)
     assert close(without.predict(X), with_matrix.predict(X), 1e-6)
+
+
+class Blocks:
+    """A gram of values times a size that counts what is made of it."""
+
+    def __init__(self, gram, size=1.0):
+        self.gram, self.size, self.blocks, self.n_columns = gram, size, [], 0
+
+    def __getattr__(self, name):
+        return getattr(self.gram, name)
+
+    def diagonal(self, X):
+        return self.size * self.gram.diagonal(X)
+
+    def block(self, X, chosen):
+        self.blocks.append(chosen)
+        return self.size * self.gram.block(X, chosen)
+
+    def columns(self, X, chosen):
+        self.n_columns += len(chosen)
+        return self.size * self.gram.columns(X, chosen)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-9, 1e6])
+def test_a_factor_of_few_columns_in_any_unit(size):
+    X, _ = line()
+    gram = Blocks(smooth_gram(), size)
+    factor = spanned_by_few(gram, X, 64)
+    assert close(factor.Phi @ factor.Phi.T, size * smooth_gram().square(X), 1e-12)
+    assert len(gram.blocks) <= 5  # that of some rows, and those of a few rounds
+    assert len(gram.blocks[0]) == 64
+    for too_few in (8, 12):
+        assert spanned_by_few(Blocks(smooth_gram(), size), X, factor.rank - too_few) is None
+
+
+def test_some_rows_tell_that_no_column_is_worth_making():
+    X, _ = line()
+    gram = Blocks(smooth_gram(50.0))
+    assert spanned_by_few(gram, X, 64) is None
+    assert gram.n_columns == 0
+    assert [len(chosen) for chosen in gram.blocks] == [64]
+    few = X[:20]
+    assert spanned_by_few(Blocks(smooth_gram(1e-4)), few, 64).rank < 10  # all of few rows are some
+
+
+def test_a_fit_does_not_make_the_matrix(monkeypatch):
+    X, y = line()
+    shapes, original = [], PairwiseGram.cross
+
+    def watched(self, X, Z):
+        K = original(self, X, Z)
+        shapes.append(K.shape)
+        return K
+
+    monkeypatch.setattr(PairwiseGram, "cross", watched)
+    RelevanceVectorRegressor(gamma=0.1).fit(X, y)
+    assert max(rows for rows, _ in shapes) == N
+    assert max(columns for rows, columns in shapes if rows == N) <= 64
+
+
+def test_columns_that_are_nearly_mean_vanish_as_those_of_the_matrix_do():
+    """FF' = 10^6 + s_i s_j: what is left beside the mean is 10^-8 of a column, or 10^-11 of it."""
+    rng = np.random.default_rng(0)
+    s = np.where(np.arange(60) % 2, 0.1, 1e-4) * rng.choice([-1.0, 1.0], 60)
+    F = np.column_stack([np.full(60, 1e3), s])
+    rows, chosen = Rows.make(60, np.ones((60, 1))), rng.permutation(60)
+    coordinates, lengths, basis = rows.unit_coordinates(F, chosen)
+    columns, expected = rows.unit_columns((F @ F.T)[:, chosen])
+    np.testing.assert_array_equal(lengths > 0, chosen % 2 == 1)
+    np.testing.assert_array_equal(expected > 0, chosen % 2 == 1)
+    assert np.allclose(basis @ coordinates, columns, atol=1e-5)  # as many digits as the matrix has
+    assert not coordinates[:, lengths == 0].any()
+
+
+@pytest.mark.parametrize(("gamma", "are_few"), [(50.0, False), (1.0, False), (0.5, True)])
+def test_rows_that_some_rows_do_not_show_are_seen_in_the_end(gamma, are_few):
+    """Every fifth row is the same, and these are looked at first."""
+    X, _ = line()
+    X[::5] = 0.0
+    factor = spanned_by_few(smooth_gram(gamma), X, 64)
+    assert (factor is not None) == are_few

@@ -605,6 +605,19 @@ def test_cells_with_hidden_roots_are_cut_into_eight():
     assert tuning._brackets(objective, grid, f1, f2, 0.24)[0].tolist() == [0]
 
 
+def test_a_step_that_is_longer_by_rounding_is_a_step():
+    grid, roots = np.linspace(0.0, 1.0, 11), (0.22, 0.27)
+    assert np.diff(grid)[2] > 0.1
+
+    def objective(x, outputs):
+        slope = (x - roots[0]) * (x - roots[1])
+        return slope, slope, 2.0 * x - sum(roots)
+
+    _, f1, f2 = objective(grid[:, None], np.arange(1))
+    _, a, b, _ = tuning._brackets(objective, grid, f1, f2, 0.1)
+    assert [(start < roots[1] <= end) for start, end in zip(a, b, strict=True)] == [True]
+
+
 def test_a_root_is_guessed_from_slopes_and_curvatures_at_both_ends():
     """Exact where x is a cubic of f'; the middle where that is unknown, or outside."""
     slopes = np.array([-2.0, 5.0])

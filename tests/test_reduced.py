@@ -105,9 +105,11 @@ def test_the_limits_of_pure_noise_and_of_no_noise():
     expected = np.exp(-400.0) * np.einsum("im,im->m", B, np.linalg.solve(T, B))
     for term in (A, A1, A2):
         assert close(term[0], expected, 1e-9)
-    A, _, _ = coordinates.unexplained(np.array([[-1e4]]), None)  # no number is left of such a g
-    assert np.isfinite(A).all()
-    assert (A > 0).all()
+    for size in (1.0, 1e100):
+        larger = ReducedCoordinates(Reduced(size * diagonal, size * off), B, 70)
+        A, A1, A2 = larger.unexplained(np.array([[-1e4]]), None)  # no number is left of such a g
+        assert np.isfinite([A, A1, A2]).all()
+        assert (A > 0).all()
 
 
 def test_a_matrix_that_falls_apart_at_a_cut():
@@ -140,7 +142,7 @@ def test_a_reduced_matrix_against_dense_formulas():
 def test_coordinates_without_eigenvectors_are_those_with_them():
     diagonal, off, T = tridiagonal(60)
     B = targets(60, 3)
-    B[:, 1] = 0.0
+    B[:, 1] = B[7, 0] = 0.0
     coordinates = ReducedCoordinates(Reduced(diagonal, off), B, 59)
     s, V = np.linalg.eigh(T)
     assert close(coordinates.y_tilde**2, (V[:, :59].T @ B) ** 2, 1e-9)
@@ -253,6 +255,7 @@ def test_vectors_to_be_made_are_those_that_were_made():
         # to the sign of each vector
         assert close(np.abs(np.asarray(some)), np.abs(np.asarray(expected)), 1e-8)
         assert close(some.T @ K @ np.asarray(some), np.diag(s[columns]), 1e-10)
+    assert waiting[:, :200][:, :-3].shape == (280, 197)
     with pytest.raises(IndexError, match="no rows"):
         waiting[3:, :2]
 

@@ -203,9 +203,9 @@ def spanned_by_few(gram, X, most):
     """
     n, eps = X.shape[0], gram.precision(X)
     some = np.arange(0, n, max(1, n // most))
-    if _independent(gram.block(X, some), eps)[1].shape[0] > _FEW_OF_SOME * len(some):
+    if len(_independent(gram.block(X, some), eps)[0]) > _FEW_OF_SOME * len(some):
         return None
-    factor = pivoted_cholesky(gram, X, rank=most, keep=0.0)
+    factor = pivoted_cholesky(gram, X, rank=min(most, n), keep=0.0)
     largest = gram.diagonal(X).max()
     return factor if factor.tau <= n * _FLOOR * eps * largest else None
 

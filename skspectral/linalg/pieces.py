@@ -72,7 +72,7 @@ class Pieces:
     @cached_property
     def ends(self):
         """Eigenvectors in the first and in the last row of each piece, (p, size) each."""
-        last = (np.diff(self.starts) - 1)[:, None, None]
+        last = np.diff(self.starts)[:, None, None] - 1
         return self.vectors[:, 0], np.take_along_axis(self.vectors, last, axis=1)[:, 0]
 
 
