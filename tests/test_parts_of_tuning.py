@@ -280,13 +280,16 @@ def test_noise_of_the_size_of_rounding_is_told():
                            resolution=1e-9, rounding=rotated.rounding)  # fmt: skip
     smallest = 0.9 / 9 * np.array([4.0, 9.0, 4.0])
     interior = np.full(3, "interior", dtype=object)
-    assert tuned._is_rounding(rotated, interior, 1.99 * smallest).tolist() == [True, True, False]
-    assert tuned._is_rounding(rotated, interior, 2.01 * smallest).tolist() == [False] * 3
-    assert not tuned._is_rounding(rotated, np.full(3, "bound", dtype=object), smallest).any()
+    near, far = np.full(3, np.log(0.99e-5)), np.full(3, np.log(1.01e-5))
+    assert tuned._is_rounding(rotated, near, interior, 1.99 * smallest).tolist() == [True, True, False]
+    assert tuned._is_rounding(rotated, near, interior, 2.01 * smallest).tolist() == [False] * 3
+    assert not tuned._is_rounding(rotated, near, np.full(3, "bound", dtype=object), smallest).any()
+    assert not tuned._is_rounding(rotated, far, interior, 1.99 * smallest).any()
     alone = targets(n_rows=1, rounding=np.full(3, 1.0), scale=np.ones(3))
     alone = Rotated.make(alone.s[:0], alone.y_tilde[:0], np.zeros(3), alone.scale, alone.counts,
                          resolution=1e-9, rounding=alone.rounding)  # fmt: skip
-    assert tuned._is_rounding(alone, interior, np.array([1.9, 2.0, 2.1])).tolist() == [True, True, False]
+    judged = tuned._is_rounding(alone, near, interior, np.array([1.9, 2.0, 2.1]))
+    assert judged.tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize(("size", "unit"), [(1e-3, 1.0), (1.0, 1.0), (1e150, 1e-300), (1e170, 1e-200)])

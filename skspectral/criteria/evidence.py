@@ -5,6 +5,7 @@ import numpy as np
 from .form import Terms, count_sum, in_blocks, shrinkage
 
 __all__ = [
+    "evidence_complexity",
     "evidence_gradient",
     "evidence_hessian",
     "evidence_log_hessian",
@@ -32,6 +33,11 @@ def evidence_sensitivity(rotated, x, b):
     v = shrinkage(rotated.spectrum.s, x).T  # (r, m)
     a = U @ (v * rotated.y_tilde / np.sqrt(g) / np.sqrt(b))
     return (U * (v / g).sum(axis=1)) @ U.T - a @ a.T
+
+
+def evidence_complexity(rotated, x):
+    """Return H of `evidence_terms` alone, for which eigenvalues are enough, (k, 1) for x of shape (k, 1)."""
+    return -count_sum(np.log(shrinkage(rotated.s, x)), rotated.count)
 
 
 @in_blocks

@@ -4,13 +4,14 @@
 serves sums over rows as well as the rows themselves.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from ..criteria import CRITERIA, profile, value_at
-from ..linalg.rotated import Rotated
+from ..criteria.evidence import evidence_complexity
+from ..linalg.rotated import FAR_FROM_ROUNDING, Rotated
 from ..support.pickling import WithoutCache
 from .tuning import TuningResult, look_at_each, minimize_each
 from .variances import (
@@ -44,6 +45,8 @@ _LARGEST_RATIO = 1e300
 # Steps of a search over log noise_ratio. Criteria are made of shares s/(s + g), which take four units to
 # rise: of 59,000 random ones a step of 1 missed no minimum, and one of 1.5 three. A prior has any shape.
 _STEP, _STEP_WITH_PRIOR = 0.75, 0.25
+# Cells that bound the evidence from below.
+_SHORT_CELL = 0.1
 # So far from all eigenvalues the shares are powers of g, to 2 %.
 _TAIL = 4.0
 
@@ -285,25 +288,56 @@ def _tune_varying(rotated, criterion, bounds, shared, prior):
         return _tune_without_a_part(rotated, criterion, bounds, prior)
     box = _box(rotated, bounds)
     x_min, x_max, is_limit = search_range(rotated, bounds)
-    objective = _objective(rotated, criterion, box, prior)
-    minima = minimize_each(
-        _summed(objective, rotated.n_outputs) if shared else objective,
-        1 if shared else rotated.n_outputs,
-        x_min,
-        x_max,
-        upper=np.inf if is_limit[1] else x_max,
-        tie=_TIE * rotated.counts.n_rows,
-        step=_STEP if prior is None else _STEP_WITH_PRIOR,
-        features=_features(rotated, prior),
-    )
+    upper = np.inf if is_limit[1] else x_max
+
+    def search(rotated, x_min):
+        objective = _objective(rotated, criterion, box, prior)
+        return minimize_each(
+            _summed(objective, rotated.n_outputs) if shared else objective,
+            1 if shared else rotated.n_outputs,
+            x_min,
+            x_max,
+            upper=upper,
+            tie=_TIE * rotated.counts.n_rows,
+            step=_STEP if prior is None else _STEP_WITH_PRIOR,
+            features=_features(rotated, prior),
+        )
+
+    is_evidence = prior is None and criterion is CRITERIA["evidence"]
+    minima = _above_rounding(search, rotated, x_min, x_max) if is_evidence else None
+    minima = search(rotated, x_min) if minima is None else minima
     minima = minima.repeated(rotated.n_outputs) if shared else minima
     x, status = minima.x, _status(minima.place, is_limit)
     noise_var = _noise_at(rotated, criterion, x, box, prior)
-    status[_is_rounding(rotated, status, noise_var)] = "noise_free"
-    if not criterion.is_unbounded:
-        falls = minima.first_slope > _FLAT
-        status[(status == "noise_free") & falls & rotated.shows_noise] = "resolution"
+    status[_is_rounding(rotated, x, status, noise_var)] = "noise_free"
+    ends_falling = (status == "noise_free") & (minima.first_slope > _FLAT)
+    if not criterion.is_unbounded and ends_falling.any():
+        status[ends_falling & rotated.shows_noise] = "resolution"
     return x, np.clip(noise_var, *bounds.noise_limits(x)), status, minima.n_evaluations
+
+
+def _above_rounding(search, rotated, x_min, x_max):
+    """Return minima of the evidence that are known without more work, None if others may be lower.
+
+    Below x, H is known everywhere, and A for g = exp(x) bounds it for rho g, by the convexity of
+    rho/(1 - (1 - rho) v) in v: with a = A'/A, it is A rho/(a + rho (1 - a)) at least. H falls with x and A
+    rises, so that ends of short cells bound f. A box of variances makes it larger.
+    """
+    known_from = rotated.coordinates.reliable_from
+    if not 0 < known_from < np.inf:
+        return None
+    rough = replace(rotated, coordinates=rotated.coordinates.roughly())
+    x = np.log(rough.coordinates.reliable_from)
+    if not x_min < x < x_max:
+        return None
+    terms, n = CRITERIA["evidence"](rough, np.array([[x]])), rotated.n_free
+    below = np.linspace(x_min, x, int(np.ceil((x - x_min) / _SHORT_CELL)) + 1)[:, None]
+    rho, a = np.exp(below - x), terms.A1 / terms.A
+    least_A, H = terms.A * rho / (a + rho * (1.0 - a)), evidence_complexity(rotated, below)
+    least = (n * np.log(least_A[:-1] / n) + H[1:]).min(axis=0)
+    minima = search(rough, x)
+    least = least if len(minima.f) == len(least) else least.sum()
+    return minima if np.all((minima.f < least) & (minima.x > np.log(known_from))) else None
 
 
 def _tune_without_a_part(rotated, criterion, bounds, prior):
@@ -327,10 +361,13 @@ def _status(places, is_limit):
     return np.array([names[place] for place in places], dtype=object)
 
 
-def _is_rounding(rotated, status, noise_var):
+def _is_rounding(rotated, x, status, noise_var):
     """Return where the noise of a minimum is no more than what rounding leaves outside the kernel."""
-    smallest = rotated.rounding / max(rotated.n_free, 1) * rotated.scale**2
-    return (status == "interior") & ~rotated.shows_noise & (noise_var <= 2.0 * smallest)
+    is_near = (status == "interior") & (np.exp(x) < FAR_FROM_ROUNDING * rotated.resolution)
+    if not is_near.any():
+        return is_near
+    smallest = rotated.all_rounding / max(rotated.n_free, 1) * rotated.scale**2
+    return is_near & ~rotated.shows_noise & (noise_var <= 2.0 * smallest)
 
 
 def _objective(rotated, criterion, box, prior):

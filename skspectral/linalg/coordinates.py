@@ -31,6 +31,11 @@ class Coordinates(WithoutCache):
         return np.concatenate([self.y_tilde**2, self.null_energy[None]])
 
     @property
+    def reliable_from(self):
+        """Smallest noise ratio at which all is known without more work: any."""
+        return 0.0
+
+    @property
     def n_outputs(self):
         """Number of outputs m."""
         return self.y_tilde.shape[1]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg.lapack import dptsv, dpttrf, dsterf
+from scipy.linalg.lapack import dptsv, dsterf
 
 try:
     from scipy.linalg.lapack import dstevd
@@ -16,6 +16,11 @@ from .coordinates import Coordinates
 from .pieces import Pieces, PiecewiseTargets
 
 __all__ = ["Reduced", "ReducedCoordinates", "check_converged", "dstevd"]
+
+# The exponential of a logarithm may be off by rounding.
+_JUST_BELOW = 1.0 - 1e-12
+# Share of the noise ratio from which T is reliable, down to which it may serve to tell what is not there.
+_ROUGHLY = 1.0 / 128.0
 
 
 @dataclass(frozen=True)
@@ -33,10 +38,6 @@ class Reduced(WithoutCache):
 
     def __len__(self):
         return len(self.diagonal)
-
-    def exceeds(self, least):
-        """Return whether all eigenvalues are larger than a number."""
-        return dpttrf(self.diagonal - least, self.off_diagonal)[2] == 0
 
     def eigenvalues(self):
         """Return the eigenvalues in ascending order, O(n^2)."""
@@ -68,9 +69,10 @@ class Reduced(WithoutCache):
 
 @dataclass(frozen=True)
 class ReducedCoordinates(WithoutCache):
-    """Targets in the basis Q of a `Reduced` whose eigenvalues are all far above rounding.
+    """Targets in the basis Q of a `Reduced`.
 
-    The same to users as `Coordinates`; those in the eigenbasis are made for who asks for them.
+    The same to users as `Coordinates`; those in the eigenbasis are made for who asks for them, or for noise
+    ratios at which eigenvalues that are rounding, and count as 0, would be seen in T.
 
     Attributes
     ----------
@@ -80,11 +82,14 @@ class ReducedCoordinates(WithoutCache):
         Q'y / scale.
     n_vectors : int
         Eigenvectors outside the mean space; the others, of the largest eigenvalues, span that.
+    reliable_from : float
+        Smallest noise ratio for which T is as good as eigenvectors; 0 where no eigenvalue is rounding.
     """
 
     T: Reduced
     B: np.ndarray
     n_vectors: int
+    reliable_from: float = 0.0
 
     @cached_property
     def in_eigenbasis(self):
@@ -117,25 +122,43 @@ class ReducedCoordinates(WithoutCache):
         """Whether each output is anything but 0, (m,)."""
         return self.B.any(axis=0)
 
-    def hidden_energy(self, _):
-        """Return the squared length along the directions of eigenvalue 0, (m,): there are none."""
-        return np.zeros(self.n_outputs)
+    def hidden_energy(self, s):
+        """Return the squared length along the directions of eigenvalue 0, (m,), see `Coordinates`."""
+        return np.zeros(self.n_outputs) if self._is_clear else self.in_eigenbasis.hidden_energy(s)
+
+    def _is_reliable(self, ratios):
+        return ratios.min() >= _JUST_BELOW * self.reliable_from
+
+    @property
+    def _is_clear(self):
+        return self.reliable_from == 0
 
     @cached_property
     def _in_pieces(self):
         return PiecewiseTargets(self.T.pieces, self.T.pieces.coordinates(self.B))
 
-    def unexplained(self, x, _):
+    def unexplained(self, x, v):
         """Return A = b'(I + T/g)^-1 b and its first two derivatives by x = log g, see `Coordinates`."""
-        return self._in_pieces.unexplained(np.exp(x))
+        ratios = np.exp(x)
+        if self._is_reliable(ratios):
+            return self._in_pieces.unexplained(ratios)
+        return self.in_eigenbasis.unexplained(x, v)
 
     def resolved(self, spectrum, noise_ratio):
         """Return U y~/(s + g) = Q (T + gI)^-1 b for noise ratios (m,), (n, m)."""
-        return spectrum.U.reflected(self.T.resolved(self.B, noise_ratio))
+        if self._is_reliable(noise_ratio):
+            return spectrum.U.reflected(self.T.resolved(self.B, noise_ratio))
+        return self.in_eigenbasis.resolved(spectrum, noise_ratio)
 
-    def leak(self, _, resolution):
+    def leak(self, s, resolution):
         """Return the squared length that inexact eigenvectors let out of their span, see `Coordinates`."""
+        if not self._is_clear:
+            return self.in_eigenbasis.leak(s, resolution)
         return ((resolution * self.T.solved(self.B)) ** 2).sum(axis=0)
+
+    def roughly(self):
+        """Return the same with T in place of eigenvectors for noise ratios that are closer to rounding."""
+        return replace(self, reliable_from=_ROUGHLY * self.reliable_from)
 
     def select(self, outputs):
         """Return the same for the given outputs only (repetitions allowed)."""

@@ -126,9 +126,9 @@ class ReducedVectors(ReflectedVectors):
         """Return Q coordinates."""
         return self._reflected(coordinates)
 
-    def coordinates_of(self, Z):
+    def coordinates_of(self, Z, reliable_from):
         """Return the `ReducedCoordinates` of targets (n, m)."""
-        return ReducedCoordinates(self.reduced, self._coordinates(Z), self.shape[1])
+        return ReducedCoordinates(self.reduced, self._coordinates(Z), self.shape[1], reliable_from)
 
 
 class _Transposed:
@@ -147,18 +147,16 @@ def _times(A, B):
     return dgemm(1.0, A, B) if A.flags.f_contiguous else dgemm(1.0, A.T, B, trans_a=True)
 
 
-def symmetric_eigen(A, clear=np.inf):
+def symmetric_eigen(A):
     """Return eigenvalues in ascending order and eigenvectors of a symmetric matrix, which is overwritten.
 
     A = Q T Q' with T tridiagonal, T = V diag(s) V', and the eigenvectors U = Q V stay in the reflectors of Q:
-    half of the time of forming them. Where all eigenvalues are larger than `clear`, V waits for who asks.
+    half of the time of forming them. V waits for who asks, which leaves two thirds of that.
 
     Parameters
     ----------
     A : ndarray of shape (n, n)
         In BLAS's order.
-    clear : float, default=inf
-        Eigenvalues above it are no rounding.
     """
     n = len(A)
     if n <= _SMALL or dstevd is None:
@@ -167,11 +165,7 @@ def symmetric_eigen(A, clear=np.inf):
         return s, U
     reduced, diagonal, off, tau, _ = dsytrd(A, lower=1, lwork=int(dsytrd_lwork(n, lower=1)[0]), overwrite_a=1)
     reflectors, T = _below_diagonal(reduced), Reduced(diagonal, off)
-    blocks = _block_factors(reflectors, tau)
-    if T.exceeds(clear):
-        return T.eigenvalues(), ReducedVectors(reflectors, blocks, T, n)
-    s, V = T.eigen
-    return s, ReflectedVectors(reflectors, blocks, V, offset=1)
+    return T.eigenvalues(), ReducedVectors(reflectors, _block_factors(reflectors, tau), T, n)
 
 
 def _below_diagonal(A):

@@ -7,7 +7,10 @@ import numpy as np
 from .coordinates import Coordinates
 from .rows import RowCounts
 
-__all__ = ["Rotated"]
+__all__ = ["FAR_FROM_ROUNDING", "Rotated"]
+
+# Noise ratios that are so many times the resolution have nothing to do with rounding.
+FAR_FROM_ROUNDING = 1e4
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,14 @@ class Rotated:
         return self.coordinates.hidden_energy(self.s)
 
     @property
+    def all_rounding(self):
+        """What rounding leaves of each output, (m,)."""
+        return self.rounding
+
+    @property
     def shows_noise(self):
         """Whether each output has more than rounding where the kernel has nothing."""
-        return self.hidden_energy > self.rounding
+        return self.hidden_energy > self.all_rounding
 
     def log_jacobian(self, n):
         """Return the log Jacobian of n standardised coordinates, per output."""

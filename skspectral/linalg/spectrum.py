@@ -17,7 +17,7 @@ from .coordinates import Coordinates
 from .indefinite import Repair
 from .projection import project_features
 from .reflectors import ReducedVectors, left_singular, symmetric_eigen
-from .rotated import Rotated
+from .rotated import FAR_FROM_ROUNDING, Rotated
 from .rows import Rows, add_outer, check_kernel_values
 
 __all__ = ["RotatedRows", "Spectrum", "norm", "resolution_of"]
@@ -25,7 +25,7 @@ __all__ = ["RotatedRows", "Spectrum", "norm", "resolution_of"]
 _EPS = np.finfo(np.float64).eps
 # How many eps an eigenvalue may be off, relative to the largest.
 _ROUNDING = 8.0
-# Eigenvalues that are all so many times what rounding may be need no eigenvectors to be told from it.
+# Eigenvalues that are all so many times their resolution are no rounding.
 _CLEAR = 16.0
 
 
@@ -51,6 +51,11 @@ class RotatedRows(Rotated):
     def rows(self):
         """Weights and mean functions."""
         return self.spectrum.rows
+
+    @property
+    def all_rounding(self):
+        """What rounding leaves of each output, with what inexact eigenvectors let out of their span, (m,)."""
+        return self.rounding + self.coordinates.leak(self.spectrum.s, self.spectrum.resolution)
 
     def targets(self):
         """Return y (n, m) again, 0 in absent rows."""
@@ -172,10 +177,7 @@ class Spectrum(WithoutCache):
         whole = rows.present.all()
         block = K if whole else K[np.ix_(rows.present, rows.present)]
         # The transpose of a C-ordered symmetric matrix is itself in LAPACK's order: no copy.
-        clear = _CLEAR * max(
-            _ROUNDING * _EPS * (size + mean_size), 0.0 if precision == _EPS else precision * size
-        )
-        s, V = symmetric_eigen(block.T, clear if whole else np.inf)
+        s, V = symmetric_eigen(block.T)
         s, V = s[: len(s) - rows.n_mean], V[:, : len(s) - rows.n_mean]
         s = s if size > 0 else np.zeros_like(s)
         s, repair = _repaired(s, mean_size, precision, size, indefinite)
@@ -292,14 +294,13 @@ class Spectrum(WithoutCache):
         """
         Z, scale, basis_part = self.rows.standardise(Y) if standardised is None else standardised
         coordinates, null_residual = self._seen(Z)
-        leak = coordinates.leak(self.s, self.resolution)
         return RotatedRows.at(
             self.s,
             coordinates,
             scale,
             self.rows.counts,
             resolution=self.noise_resolution,
-            rounding=self.rows.n_free * (self.rows.rounding(Y) / scale) ** 2 + leak,
+            rounding=self.rows.n_free * (self.rows.rounding(Y) / scale) ** 2,
             null_residual=null_residual,
             basis_part=basis_part,
             spectrum=self,
@@ -308,13 +309,20 @@ class Spectrum(WithoutCache):
     def _seen(self, Z):
         """Return the coordinates of standardised targets (n, m), and what is left of them outside span(U)."""
         if isinstance(self.U, ReducedVectors):
-            return self.U.coordinates_of(Z), np.zeros((1, 1))
+            return self.U.coordinates_of(Z, self._vectors_below), np.zeros((1, 1))
         y_tilde = self.U.T @ Z
         if not self.n_null:
             return Coordinates(y_tilde, np.zeros(Z.shape[1])), np.zeros((1, 1))
         # the residual vector, not z'z - y~'y~: that cancels when z is nearly in span(U)
         null_residual = Z - self.U @ y_tilde
         return Coordinates(y_tilde, (null_residual**2).sum(axis=0)), null_residual
+
+    @property
+    def _vectors_below(self):
+        """Noise ratio below which it takes eigenvectors to leave out what is rounding; 0 if nothing is."""
+        if self.s.min(initial=np.inf) > _CLEAR * self.resolution:
+            return 0.0
+        return FAR_FROM_ROUNDING * self.resolution or np.inf
 
     def dual(self, rotated: RotatedRows, noise_ratio: FloatArray) -> FloatArray:
         """Return W^1/2 U y~/(s+g), the dual coefficients on the range of K, (n, m), in the units of y."""
@@ -480,12 +488,8 @@ def resolution_of(s, bound, eps, size):
             f"{bound:.3g}, were set to 0: they are as small as rounding to single precision makes them.",
             IndefiniteKernelWarning,
         )
-    return max(_rounding(bound, eps, size), -smallest)
-
-
-def _rounding(bound, eps, size):
-    """Return how far eigenvalues may be off: by their decomposition, or by entries of single precision."""
-    return max(_ROUNDING * _EPS * bound, 0.0 if eps == _EPS else eps * size)
+    # eps |K|_F is what entries in float32 may be off in all
+    return max(_ROUNDING * _EPS * bound, 0.0 if eps == _EPS else eps * size, -smallest)
 
 
 def _scatter_rows(V, present):

@@ -108,10 +108,14 @@ class Trial:
 
     def run_first(self, delay):
         """Interrupt a first fit; return what is broken: it must leave nothing, or the whole model."""
-        model = clone(self.model)
+        model, whole, X = clone(self.model), self._fitted(0), rows(2, 20)[0]
         parameters = set(vars(model))
-        if interrupted_after(delay, lambda: model.fit(*self._rows(0))) and set(vars(model)) != parameters:
-            return f"an interrupted first fit left {sorted(set(vars(model)) - parameters)}"
+        interrupted_after(delay, lambda: model.fit(*self._rows(0)))
+        left = set(vars(model)) - parameters
+        if left and (
+            left != set(vars(whole)) - parameters or not np.array_equal(model.predict(X), whole.predict(X))
+        ):
+            return f"an interrupted first fit left {sorted(left)}"
         return None
 
     def _fitted(self, seed):
