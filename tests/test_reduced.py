@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from skspectral import SpectralGPRegressor, Spectrum
 from skspectral.criteria import CRITERIA
 from skspectral.inference.solution import solve, solve_fixed
+from skspectral.inference.tuned import look_for_ratio
 from skspectral.inference.variances import VarianceBounds
 from skspectral.linalg import pieces as pieces_module
 from skspectral.linalg import reduced as reduced_module
@@ -393,6 +394,17 @@ def test_noisy_targets_of_a_smooth_kernel_need_no_eigenvectors(made, monkeypatch
     for field in ("noise_ratio", "noise_var", "log_evidence"):
         assert close(getattr(lazy, field), getattr(eager, field), 1e-7)
     assert close(K @ lazy.range_dual, K @ eager.range_dual, 1e-7)
+
+
+@pytest.mark.parametrize(("noise", "waits"), [(0.1, True), (0.0, False)])
+def test_a_look_at_noisy_targets_needs_no_eigenvectors(made, monkeypatch, noise, waits):
+    K, X = smooth_matrix()
+    Y = np.sin(X) + noise * targets(300, 2)
+    lazy = look_for_ratio(Spectrum.from_gram(K).rotate(Y), CRITERIA["evidence"], VarianceBounds())
+    assert (made == []) == waits
+    monkeypatch.setattr(reflectors_module, "dstevd", None)
+    eager = look_for_ratio(Spectrum.from_gram(K).rotate(Y), CRITERIA["evidence"], VarianceBounds())
+    assert np.abs(np.log(lazy / eager)).max() < (0.1 if waits else 3.0)
 
 
 @pytest.mark.parametrize("name", ["evidence", "gcv"])

@@ -219,6 +219,11 @@ def look_for_ratio(rotated, criterion, bounds):
     objective = _objective(rotated, criterion, _box(rotated, bounds), None)
     upper = np.inf if is_limit[1] else x_max
     settings = {"upper": upper, "features": _features(rotated, None)}
+    known_from = rotated.coordinates.reliable_from
+    if np.exp(x_min) < known_from < np.exp(x_max):
+        ratios = np.exp(look_at_each(objective, rotated.n_outputs, np.log(known_from), x_max, **settings))
+        if (ratios > known_from).all():
+            return ratios
     return np.exp(look_at_each(objective, rotated.n_outputs, x_min, x_max, **settings))
 
 
