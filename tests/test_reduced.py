@@ -80,6 +80,19 @@ def test_what_is_unexplained_against_dense_formulas(n, m):
             assert np.abs(mine / dense - 1.0).max() < 1e-9
 
 
+@pytest.mark.parametrize("entries", [1, 25])
+def test_blocks_of_ratios_do_not_matter(monkeypatch, entries):
+    diagonal, off, _ = tridiagonal(70)
+    pieces, B = Pieces.of(diagonal, off), targets(70, 3)
+    found = PiecewiseTargets(pieces, pieces.coordinates(B))
+    for ratios in (RATIOS[:, None], np.geomspace(0.1, 9.0, 12).reshape(4, 3)):
+        expected = found.unexplained(ratios)
+        with monkeypatch.context() as patch:
+            patch.setattr(pieces_module, "_BLOCK_ENTRIES", entries)
+            for one, other in zip(found.unexplained(ratios), expected, strict=True):
+                assert close(one, other, 1e-12)
+
+
 @given(st.integers(0, 10**6), st.floats(-25.0, 25.0), st.floats(-3.0, 3.0))
 def test_units_of_the_matrix_and_of_the_targets_do_not_matter(seed, log_size, log_length):
     """T and g times c, and b times d: A and its derivatives are those of before, times d^2."""

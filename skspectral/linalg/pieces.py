@@ -18,6 +18,8 @@ __all__ = ["Pieces", "PiecewiseTargets"]
 # Rows of a piece, at least and in units of the root of all: more take longer to diagonalise, fewer make more
 # cuts.
 _SIZE, _SIZE_BY_ROOT = 16, 0.75
+# Entries of a term that are looked at together, so that they stay in cache.
+_BLOCK_ENTRIES = 2**15
 # A ratio to the largest eigenvalue below which nothing changes but the power of g.
 _LEAST = 1e-300
 
@@ -105,6 +107,12 @@ class PiecewiseTargets(WithoutCache):
         ratios : ndarray of shape (k, 1) or (k, m)
             Noise ratios g, infinite ones too.
         """
+        n_pieces, _, m = self.C.shape
+        rows = max(1, _BLOCK_ENTRIES // (n_pieces * m))
+        parts = [self._unexplained(ratios[i : i + rows]) for i in range(0, len(ratios), rows)]
+        return parts[0] if len(parts) == 1 else tuple(map(np.concatenate, zip(*parts, strict=True)))
+
+    def _unexplained(self, ratios):
         A, r, N = self._sums(ratios)
         q = N.solve(r[0])
         N_q = N.times(q)
