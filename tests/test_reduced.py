@@ -162,7 +162,6 @@ def test_coordinates_without_eigenvectors_are_those_with_them():
     assert coordinates.y_tilde.shape == (59, 3)
     assert close(coordinates.energy[:-1], coordinates.y_tilde**2)
     assert not coordinates.energy[-1].any()
-    assert coordinates.null_energy.tolist() == [0.0, 0.0, 0.0]
     assert coordinates.n_outputs == 3
     assert coordinates.vary.tolist() == [True, False, True]
     assert coordinates.hidden_energy(None).tolist() == [0.0, 0.0, 0.0]

@@ -45,8 +45,8 @@ _LARGEST_RATIO = 1e300
 # Steps of a search over log noise_ratio. Criteria are made of shares s/(s + g), which take four units to
 # rise: of 59,000 random ones a step of 1 missed no minimum, and one of 1.5 three. A prior has any shape.
 _STEP, _STEP_WITH_PRIOR = 0.75, 0.25
-# Cells that bound the evidence from below.
-_SHORT_CELL = 0.1
+# Cells that bound the evidence from below, and how far off log A may be where it is known roughly.
+_SHORT_CELL, _OFF_ROUGHLY = 0.1, 1.0 / 64.0
 # So far from all eigenvalues the shares are powers of g, to 2 %.
 _TAIL = 4.0
 
@@ -339,7 +339,7 @@ def _above_rounding(search, rotated, x_min, x_max):
     below = np.linspace(x_min, x, int(np.ceil((x - x_min) / _SHORT_CELL)) + 1)[:, None]
     rho, a = np.exp(below - x), terms.A1 / terms.A
     least_A, H = terms.A * rho / (a + rho * (1.0 - a)), evidence_complexity(rotated, below)
-    least = (n * np.log(least_A[:-1] / n) + H[1:]).min(axis=0)
+    least = (n * np.log(least_A[:-1] / n) + H[1:]).min(axis=0) - n * _OFF_ROUGHLY
     minima = search(rough, x)
     least = least if len(minima.f) == len(least) else least.sum()
     return minima if np.all((minima.f < least) & (minima.x > np.log(known_from))) else None

@@ -12,6 +12,7 @@ except ImportError:  # an older scipy, with which eigenvectors are formed at onc
     dstevd = None
 
 from ..support.pickling import WithoutCache
+from ..support.threads import threads_for
 from .coordinates import Coordinates
 from .pieces import Pieces, PiecewiseTargets
 
@@ -48,7 +49,8 @@ class Reduced(WithoutCache):
     @cached_property
     def eigen(self):
         """Eigenvalues in ascending order and eigenvectors (n, n), O(n^3)."""
-        s, V, info = dstevd(self.diagonal, self.off_diagonal, compute_v=1)
+        with threads_for(len(self)):
+            s, V, info = dstevd(self.diagonal, self.off_diagonal, compute_v=1)
         check_converged(info)
         return s, V
 
@@ -103,13 +105,8 @@ class ReducedCoordinates(WithoutCache):
         return self.in_eigenbasis.y_tilde
 
     @property
-    def null_energy(self):
-        """Squared length of what the eigenvectors do not reach, (m,): they reach all."""
-        return self.in_eigenbasis.null_energy
-
-    @property
     def energy(self):
-        """Squared coordinates in the eigenbasis, and 0 for the null directions, (r + 1, m)."""
+        """Squared coordinates in the eigenbasis, and a 0: there are no null directions, (r + 1, m)."""
         return self.in_eigenbasis.energy
 
     @property

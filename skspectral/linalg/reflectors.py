@@ -7,7 +7,6 @@ from scipy.linalg import eigh, svd
 from scipy.linalg.blas import dgemm
 from scipy.linalg.lapack import dgemqrt, dgeqrt, dsyevd, dsytrd, dsytrd_lwork, dtrtri
 
-from ..support.threads import threads_for
 from .reduced import Reduced, ReducedCoordinates, check_converged, dstevd
 
 __all__ = ["ReducedVectors", "ReflectedVectors", "left_singular", "symmetric_eigen"]
@@ -109,8 +108,7 @@ class ReducedVectors(ReflectedVectors):
     @cached_property
     def W(self):
         """V of these vectors."""
-        with threads_for(len(self)):
-            return self.reduced.eigen[1][:, : self.shape[1]]
+        return self.reduced.eigen[1][:, : self.shape[1]]
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name != "W"}

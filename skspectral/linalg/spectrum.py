@@ -94,7 +94,7 @@ class Spectrum(WithoutCache):
     ----------
     s : ndarray of shape (r,)
         Eigenvalues in ascending order, none negative.
-    U : ndarray of shape (n, r), or `ReflectedVectors`
+    U : ndarray of shape (n, r), `ReflectedVectors`, or `ReducedVectors`, which are made when first used
         Orthonormal eigenvectors, orthogonal to the mean space; supports ``U @ w`` and ``U.T @ Z``.
     resolution : float
         Below it an eigenvalue is rounding: 8 eps times a bound on the largest eigenvalue of K, or more where
