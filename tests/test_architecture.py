@@ -56,6 +56,7 @@ FLOORS = {
         "quadratic",
         "coordinates",
         "rotated",
+        "shifted",
         "pieces",
         "reduced",
         "reflectors",

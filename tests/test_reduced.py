@@ -18,9 +18,11 @@ from skspectral.inference.variances import VarianceBounds
 from skspectral.linalg import pieces as pieces_module
 from skspectral.linalg import reduced as reduced_module
 from skspectral.linalg import reflectors as reflectors_module
+from skspectral.linalg import shifted as shifted_module
 from skspectral.linalg.pieces import Pieces, PiecewiseTargets
 from skspectral.linalg.reduced import Reduced, ReducedCoordinates
 from skspectral.linalg.reflectors import ReducedVectors, ReflectedVectors, symmetric_eigen
+from skspectral.linalg.shifted import unexplained_of_one
 
 RATIOS = np.array([1e-9, 1e-3, 0.3, 2.0, 1e4, 1e9])
 
@@ -80,6 +82,37 @@ def test_what_is_unexplained_against_dense_formulas(n, m):
             assert np.abs(mine / dense - 1.0).max() < 1e-9
 
 
+@pytest.mark.parametrize("n", [2, 3, 60, 131])
+def test_what_is_unexplained_of_one_target_against_dense_formulas(n):
+    diagonal, off, T = tridiagonal(n)
+    b = targets(n, 1)
+    found = unexplained_of_one(diagonal, off, b[:, 0], RATIOS[:, None])
+    for mine, dense in zip(found, dense_unexplained(T, b, RATIOS[:, None]), strict=True):
+        assert mine.shape == dense.shape
+        assert np.abs(mine / dense - 1.0).max() < 1e-9
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_one_target_needs_no_pieces(monkeypatch, m):
+    made = []
+    monkeypatch.setattr(reduced_module, "unexplained_of_one", lambda *_: made.append("one"))
+    monkeypatch.setattr(PiecewiseTargets, "unexplained", lambda *_: made.append("pieces"))
+    diagonal, off, _ = tridiagonal(70)
+    ReducedCoordinates(Reduced(diagonal, off), targets(70, m), 70).unexplained(np.zeros((1, 1)), None)
+    assert made == {1: ["one"], 2: ["pieces"]}[m]
+
+
+@pytest.mark.parametrize("entries", [1, 25])
+def test_blocks_of_ratios_of_one_target_do_not_matter(monkeypatch, entries):
+    diagonal, off, _ = tridiagonal(10)
+    b, ratios = targets(10, 1)[:, 0], RATIOS[:, None]
+    expected = unexplained_of_one(diagonal, off, b, ratios)
+    monkeypatch.setattr(shifted_module, "_BLOCK_ENTRIES", entries)
+    for one, other in zip(unexplained_of_one(diagonal, off, b, ratios), expected, strict=True):
+        assert one.shape == (6, 1)
+        assert close(one, other, 1e-13)
+
+
 @pytest.mark.parametrize("entries", [1, 25])
 def test_blocks_of_ratios_do_not_matter(monkeypatch, entries):
     diagonal, off, _ = tridiagonal(70)
@@ -88,16 +121,16 @@ def test_blocks_of_ratios_do_not_matter(monkeypatch, entries):
     for ratios in (RATIOS[:, None], np.geomspace(0.1, 9.0, 12).reshape(4, 3)):
         expected = found.unexplained(ratios)
         with monkeypatch.context() as patch:
-            patch.setattr(pieces_module, "_BLOCK_ENTRIES", entries)
+            patch.setattr(shifted_module, "_BLOCK_ENTRIES", entries)
             for one, other in zip(found.unexplained(ratios), expected, strict=True):
                 assert close(one, other, 1e-12)
 
 
-@given(st.integers(0, 10**6), st.floats(-25.0, 25.0), st.floats(-3.0, 3.0))
-def test_units_of_the_matrix_and_of_the_targets_do_not_matter(seed, log_size, log_length):
+@given(st.integers(1, 2), st.integers(0, 10**6), st.floats(-25.0, 25.0), st.floats(-3.0, 3.0))
+def test_units_of_the_matrix_and_of_the_targets_do_not_matter(m, seed, log_size, log_length):
     """T and g times c, and b times d: A and its derivatives are those of before, times d^2."""
     diagonal, off, _ = tridiagonal(70, seed)
-    B, (c, d) = targets(70, 2, seed), np.exp([log_size, log_length])
+    B, (c, d) = targets(70, m, seed), np.exp([log_size, log_length])
     before, after = (
         ReducedCoordinates(Reduced(k * diagonal, k * off), length * B, 70).unexplained(
             np.log(k * RATIOS)[:, None], None
@@ -108,9 +141,10 @@ def test_units_of_the_matrix_and_of_the_targets_do_not_matter(seed, log_size, lo
         assert np.abs(other / (d**2 * one) - 1.0).max() < 1e-9
 
 
-def test_the_limits_of_pure_noise_and_of_no_noise():
+@pytest.mark.parametrize("m", [1, 2])
+def test_the_limits_of_pure_noise_and_of_no_noise(m):
     diagonal, off, T = tridiagonal(70)
-    B = targets(70, 2)
+    B = targets(70, m)
     coordinates = ReducedCoordinates(Reduced(diagonal, off), B, 70)
     A, A1, A2 = coordinates.unexplained(np.array([[np.inf]]), None)
     assert close(A[0], (B**2).sum(axis=0), 1e-13)
@@ -131,9 +165,9 @@ def test_a_matrix_that_falls_apart_at_a_cut():
     diagonal, off, T = tridiagonal(72)
     cut = Pieces.of(diagonal, off).starts[1]
     off[cut - 1] = T[cut, cut - 1] = T[cut - 1, cut] = 0.0
-    B = targets(72, 1)
+    B, ratios = targets(72, 2), np.tile(RATIOS[:, None], 2)
     mine = ReducedCoordinates(Reduced(diagonal, off), B, 72).unexplained(np.log(RATIOS)[:, None], None)
-    for term, dense in zip(mine, dense_unexplained(T, B, RATIOS[:, None]), strict=True):
+    for term, dense in zip(mine, dense_unexplained(T, B, ratios), strict=True):
         assert np.abs(term / dense - 1.0).max() < 1e-9
 
 
@@ -278,6 +312,33 @@ def test_vectors_to_be_made_are_those_that_were_made():
     assert waiting[:, :200][:, :-3].shape == (280, 197)
     with pytest.raises(IndexError, match="no rows"):
         waiting[3:, :2]
+
+
+@pytest.mark.parametrize("m", [1, 4, 5, 70])
+def test_vectors_are_the_same_in_single_reflectors_and_in_blocks(monkeypatch, m):
+    """For few columns the reflectors are applied one by one, and no blocks of them are made."""
+    K, _ = rough(100)
+    _, vectors = symmetric_eigen(np.asfortranarray(K))
+    Z = targets(100, m)
+    coordinates = vectors._coordinates(Z)
+    assert ("blocks" in vars(vectors)) == (m > 4)
+    assert close(vectors.reflected(coordinates), Z, 1e-13)
+    monkeypatch.setattr(reflectors_module, "_FEW_COLUMNS", 4 if m <= 4 else 100)
+    Q = np.asarray(ReflectedVectors(vectors.reflectors, vectors.blocks, np.eye(100), 1))
+    assert close(coordinates, Q.T @ Z, 1e-13)
+
+
+@pytest.mark.parametrize("n", [64, 65, 256, 257])
+def test_eigenvectors_of_few_rows_are_formed_at_once_where_they_will_be_needed(n):
+    """Up to 64 rows in any case, and up to 256 where an eigenvalue is rounding."""
+    clear = Spectrum.from_gram(rough(n)[0]).U
+    assert isinstance(clear, np.ndarray) == (n <= 64)
+    K, _ = smooth_matrix(n, length=3.0)
+    spectrum = Spectrum.from_gram(K)
+    assert isinstance(spectrum.U, np.ndarray) == (n <= 256)
+    U = spectrum.dense_U
+    assert close(U.T @ U, np.eye(n), 1e-12)
+    assert close((U * spectrum.s) @ U.T, K, 1e-12)
 
 
 @pytest.fixture

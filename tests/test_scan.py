@@ -326,10 +326,24 @@ def test_a_matrix_that_is_not_definite_has_no_evidence_below_its_smallest_eigenv
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         A, H = evidence_terms_of_stack(K[None], Rows.make(3), z, np.array([0.4, 0.6]))
-    assert np.isnan(H[0, 0])
+    assert np.isnan([A[0, 0], H[0, 0]]).all()
     assert np.isfinite([A[0, 1], H[0, 1]]).all()
     zero = evidence_terms_of_stack(np.zeros((1, 3, 3)), Rows.make(3), z, np.array([0.4]))
     assert [term.item() for term in zero] == pytest.approx([z @ z, 0.0])
+
+
+def test_matrices_that_are_not_definite_leave_the_evidences_of_others_as_they_are():
+    rng, rows, ratios = np.random.default_rng(1), Rows.make(4), np.array([0.1, 0.4])
+    z, R = rng.normal(size=4), rng.normal(size=(3, 4, 4))
+    good, bad = R @ R.transpose(0, 2, 1), np.diag([1.0, 2.0, -0.9, 3.0])
+    stack = np.array([bad, good[0], bad, bad, good[1], good[2], bad])
+    is_good = np.array([False, True, False, False, True, True, False])
+    unit = float(stack.max())
+    mixed = evidence_terms_of_stack(stack.copy(), rows, z, ratios)
+    alone = evidence_terms_of_stack(np.concatenate([good, [np.eye(4) * unit]]), rows, z, ratios)
+    for term, expected in zip(mixed, alone, strict=True):
+        assert np.isnan(term[~is_good]).all()
+        np.testing.assert_allclose(term[is_good], expected[:3], rtol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")

@@ -4,13 +4,14 @@
 serves sums over rows as well as the rows themselves.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from ..criteria import CRITERIA, profile, value_at
 from ..criteria.evidence import evidence_complexity
+from ..criteria.form import Terms
 from ..linalg.rotated import FAR_FROM_ROUNDING, Rotated
 from ..support.pickling import WithoutCache
 from .tuning import TuningResult, look_at_each, minimize_each
@@ -65,6 +66,8 @@ class Tuned(WithoutCache):
         How the variances came about.
     prior : VariancePrior or None
         What they were penalised by.
+    known_terms : Terms or None
+        Those of the evidence at these noise ratios, where tuning has made them.
     """
 
     rotated: Rotated
@@ -73,6 +76,7 @@ class Tuned(WithoutCache):
     signal_var: np.ndarray
     tuning: tuple
     prior: VariancePrior | None
+    known_terms: Terms | None = field(default=None, kw_only=True)
 
     @property
     def s(self):
@@ -125,6 +129,8 @@ class Tuned(WithoutCache):
 
     @cached_property
     def _evidence_terms(self):
+        if self.known_terms is not None:
+            return self.known_terms
         return CRITERIA["evidence"](self.rotated, np.log(self.noise_ratio)[None])
 
     @property
@@ -197,18 +203,20 @@ def tune(rotated, criterion, bounds=None, *, shared=False, prior=None):
     m, varying = rotated.n_outputs, np.flatnonzero(rotated.varies)
     x, noise_var = np.full(m, np.inf), np.zeros(m)
     status, n_evaluations = np.full(m, "pure_noise", dtype=object), np.zeros(m, dtype=int)
-    if len(varying) < m:
+    is_part, terms = len(varying) < m, None
+    if is_part:
         x[:], noise_var[:], status[:] = _constant_output(rotated, bounds, prior)
     if len(varying):
-        part = rotated if len(varying) == m else rotated.select(varying)
-        tuned = _tune_varying(part, criterion, bounds, shared, prior)
+        part = rotated.select(varying) if is_part else rotated
+        *tuned, terms = _tune_varying(part, criterion, bounds, shared, prior)
         x[varying], noise_var[varying], status[varying], n_evaluations[varying] = tuned
     signal_var = finite_ratio(noise_var, np.exp(x))
     is_held = _active(noise_var, bounds.noise) | _active(signal_var, bounds.signal)
     status[is_held & (status != "undetermined")] = "bound"
     if bounds.is_fixed:
         status[:] = "fixed"
-    return _with_results(rotated, criterion, np.exp(x), noise_var, status, n_evaluations, prior)
+    terms = criterion(rotated, x[None]) if is_part or terms is None else terms
+    return _with_results(rotated, criterion, terms, np.exp(x), noise_var, status, n_evaluations, prior)
 
 
 def look_for_ratio(rotated, criterion, bounds):
@@ -241,7 +249,9 @@ def at_noise_ratio(rotated, criterion, noise_ratio):
     g = np.broadcast_to(np.asarray(noise_ratio, dtype=np.float64), (rotated.n_outputs,))
     noise_var = _evidence_noise(rotated, np.log(g))
     status = np.full(rotated.n_outputs, "fixed", dtype=object)
-    return _with_results(rotated, criterion, g, noise_var, status, np.ones(rotated.n_outputs, dtype=int))
+    terms = criterion(rotated, np.log(g)[None])
+    n_evaluations = np.ones(rotated.n_outputs, dtype=int)
+    return _with_results(rotated, criterion, terms, g, noise_var, status, n_evaluations)
 
 
 def standardised(noise_var, rotated):
@@ -288,7 +298,10 @@ def ratio_range(rotated):
 
 
 def _tune_varying(rotated, criterion, bounds, shared, prior):
-    """Return x, noise_var (units of y), status and evaluations, (m,) each, of outputs that all vary."""
+    """Return x, noise_var (units of y), status and evaluations, (m,) each, of outputs that all vary.
+
+    And the terms of the criterion there, None where they are not known.
+    """
     if _lacks_a_part(rotated, bounds):
         return _tune_without_a_part(rotated, criterion, bounds, prior)
     box = _box(rotated, bounds)
@@ -313,12 +326,12 @@ def _tune_varying(rotated, criterion, bounds, shared, prior):
     minima = search(rotated, x_min) if minima is None else minima
     minima = minima.repeated(rotated.n_outputs) if shared else minima
     x, status = minima.x, _status(minima.place, is_limit)
-    noise_var = _noise_at(rotated, criterion, x, box, prior)
+    noise_var, terms = _noise_at(rotated, criterion, x, box, prior)
     status[_is_rounding(rotated, x, status, noise_var)] = "noise_free"
     ends_falling = (status == "noise_free") & (minima.first_slope > _FLAT)
     if not criterion.is_unbounded and ends_falling.any():
         status[ends_falling & rotated.shows_noise] = "resolution"
-    return x, np.clip(noise_var, *bounds.noise_limits(x)), status, minima.n_evaluations
+    return x, np.clip(noise_var, *bounds.noise_limits(x)), status, minima.n_evaluations, terms
 
 
 def _above_rounding(search, rotated, x_min, x_max):
@@ -352,8 +365,8 @@ def _tune_without_a_part(rotated, criterion, bounds, prior):
         x = np.full(m, np.inf)
     else:
         x, bounds = np.full(m, np.log(ratio_range(rotated)[0])), bounds.of_signal
-    noise_var = _noise_at(rotated, criterion, x, bounds.box(rotated.scale), prior)
-    return x, noise_var, np.full(m, "fixed", dtype=object), np.ones(m, dtype=int)
+    noise_var, terms = _noise_at(rotated, criterion, x, bounds.box(rotated.scale), prior)
+    return x, noise_var, np.full(m, "fixed", dtype=object), np.ones(m, dtype=int), terms
 
 
 def _status(places, is_limit):
@@ -407,14 +420,17 @@ def _summed(objective_each, n_outputs):
 
 
 def _noise_at(rotated, criterion, x, box, prior):
-    """Return the noise variance that belongs to x (m,), in the units of y squared."""
+    """Return the noise variance that belongs to x (m,), in the units of y squared, and the terms there.
+
+    None in their place where it takes none of the criterion's own.
+    """
     if not criterion.is_density:
-        return _evidence_noise(rotated, x)
+        return _evidence_noise(rotated, x), None
     if prior is not None:
-        return _profile(rotated, criterion, x[None], box, prior).noise_var[0] * rotated.scale**2
+        return _profile(rotated, criterion, x[None], box, prior).noise_var[0] * rotated.scale**2, None
     terms = criterion(rotated, x[None])
     b = terms.A[0] / terms.n
-    return (b if box is None else box.clipped(b, x)) * rotated.scale**2
+    return (b if box is None else box.clipped(b, x)) * rotated.scale**2, terms
 
 
 def _evidence_noise(rotated, x):
@@ -452,14 +468,15 @@ def _active(value, interval):
     return at_end & (low < high)
 
 
-def _with_results(rotated, criterion, noise_ratio, noise_var, status, n_evaluations, prior=None):
-    values = _value_at_variances(rotated, criterion, noise_ratio, noise_var)
+def _with_results(rotated, criterion, terms, noise_ratio, noise_var, status, n_evaluations, prior=None):
+    values = _public_value(rotated, criterion, terms, standardised(noise_var, rotated))[0]
     tuning = tuple(
         TuningResult(str(st), float(g), float(value), int(count))
         for st, g, value, count in zip(status, noise_ratio, values, n_evaluations, strict=True)
     )
     signal_var = finite_ratio(noise_var, noise_ratio)
-    return Tuned(rotated, noise_ratio, noise_var, signal_var, tuning, prior)
+    known = terms if criterion is CRITERIA["evidence"] else None
+    return Tuned(rotated, noise_ratio, noise_var, signal_var, tuning, prior, known_terms=known)
 
 
 def _squares_times(cross, weight):
@@ -468,12 +485,6 @@ def _squares_times(cross, weight):
     if size < 1e140:
         return (cross**2).T @ weight
     return ((cross / size) ** 2).T @ (weight * size) * size
-
-
-def _value_at_variances(rotated, criterion, noise_ratio, noise_var):
-    """Return the criterion's public value of each output's own variances, (m,)."""
-    terms = criterion(rotated, np.log(noise_ratio)[None])
-    return _public_value(rotated, criterion, terms, standardised(noise_var, rotated))[0]
 
 
 def _public_value(rotated, criterion, terms, b):

@@ -12,16 +12,13 @@ import numpy as np
 from scipy.linalg.lapack import dpttrf, dpttrs, dstev
 
 from ..support.pickling import WithoutCache
+from .shifted import LEAST_SHARE, in_blocks
 
 __all__ = ["Pieces", "PiecewiseTargets"]
 
 # Rows of a piece, at least and in units of the root of all: more take longer to diagonalise, fewer make more
 # cuts.
 _SIZE, _SIZE_BY_ROOT = 16, 0.75
-# Entries of a term that are looked at together, so that they stay in cache.
-_BLOCK_ENTRIES = 2**15
-# A ratio to the largest eigenvalue below which nothing changes but the power of g.
-_LEAST = 1e-300
 
 
 @dataclass(frozen=True)
@@ -108,9 +105,7 @@ class PiecewiseTargets(WithoutCache):
             Noise ratios g, infinite ones too.
         """
         n_pieces, _, m = self.C.shape
-        rows = max(1, _BLOCK_ENTRIES // (n_pieces * m))
-        parts = [self._unexplained(ratios[i : i + rows]) for i in range(0, len(ratios), rows)]
-        return parts[0] if len(parts) == 1 else tuple(map(np.concatenate, zip(*parts, strict=True)))
+        return in_blocks(self._unexplained, ratios, n_pieces * m)
 
     def _unexplained(self, ratios):
         A, r, N = self._sums(ratios)
@@ -123,7 +118,7 @@ class PiecewiseTargets(WithoutCache):
 
     def _sums(self, ratios):
         """Return sum v (V'b)^2 (3, k, m), r (3, k, m, cuts) and N: for v and its two derivatives."""
-        ratios = np.maximum(ratios, _LEAST * self.pieces.values.max())
+        ratios = np.maximum(ratios, LEAST_SHARE * self.pieces.values.max())
         over_g = self.pieces.values / ratios[..., None, None]  # (k, 1 or m, p, size)
         scale = np.sqrt(np.abs(self.pieces.cut_off) / ratios[..., None])  # (k, 1 or m, cuts)
         weights = np.empty((3, *over_g.shape))

@@ -15,6 +15,7 @@ from ..support.pickling import WithoutCache
 from ..support.threads import threads_for
 from .coordinates import Coordinates
 from .pieces import Pieces, PiecewiseTargets
+from .shifted import unexplained_of_one
 
 __all__ = ["Reduced", "ReducedCoordinates", "check_converged", "dstevd"]
 
@@ -138,8 +139,13 @@ class ReducedCoordinates(WithoutCache):
         """Return A = b'(I + T/g)^-1 b and its first two derivatives by x = log g, see `Coordinates`."""
         ratios = np.exp(x)
         if self._is_reliable(ratios):
-            return self._in_pieces.unexplained(ratios)
+            return self._unexplained(ratios)
         return self.in_eigenbasis.unexplained(x, v)
+
+    def _unexplained(self, ratios):
+        if self.n_outputs == 1:
+            return unexplained_of_one(self.T.diagonal, self.T.off_diagonal, self.B[:, 0], ratios)
+        return self._in_pieces.unexplained(ratios)
 
     def resolved(self, spectrum, noise_ratio):
         """Return U y~/(s + g) = Q (T + gI)^-1 b for noise ratios (m,), (n, m)."""

@@ -11,10 +11,10 @@ from .reduced import Reduced, ReducedCoordinates, check_converged, dstevd
 
 __all__ = ["ReducedVectors", "ReflectedVectors", "left_singular", "symmetric_eigen"]
 
-# Reflectors that are applied together.
-_BLOCK = 64
+# Reflectors that are applied together, unless it is to so few columns that the preparation costs more.
+_BLOCK, _FEW_COLUMNS = 64, 4
 # Rows up to which eigenvectors are formed at once, which is as fast as to do without.
-_SMALL = 256
+_SMALL = 64
 
 
 class ReflectedVectors:
@@ -78,10 +78,14 @@ class ReflectedVectors:
         padded[: len(Z) - self.offset] = Z[self.offset :]
         return padded
 
-    def _apply(self, block, trans):
-        if not block.shape[1]:
-            return block
-        return dgemqrt(self.reflectors, self.blocks, block, side="L", trans=trans, overwrite_c=True)[0]
+    def _apply(self, Z, trans):
+        if not Z.shape[1]:
+            return Z
+        blocks = self._blocks_for(Z.shape[1])
+        return dgemqrt(self.reflectors, blocks, Z, side="L", trans=trans, overwrite_c=True)[0]
+
+    def _blocks_for(self, n_columns):
+        return self.blocks
 
 
 class ReducedVectors(ReflectedVectors):
@@ -89,17 +93,25 @@ class ReducedVectors(ReflectedVectors):
 
     Parameters
     ----------
-    reflectors, blocks
-        Q, which leaves the first row alone.
+    reflectors, tau
+        Q, which leaves the first row alone, as LAPACK's sytrd returns it.
     reduced : Reduced
         T.
     n_vectors : int
         How many of them, those of the smallest eigenvalues.
     """
 
-    def __init__(self, reflectors, blocks, reduced, n_vectors):
-        self.reflectors, self.blocks, self.offset = reflectors, blocks, 1
+    def __init__(self, reflectors, tau, reduced, n_vectors):
+        self.reflectors, self.tau, self.offset = reflectors, tau, 1
         self.reduced, self.shape = reduced, (len(reduced), n_vectors)
+
+    @cached_property
+    def blocks(self):
+        """Factors of blocks of reflectors, made when they first pay."""
+        return _block_factors(self.reflectors, self.tau)
+
+    def _blocks_for(self, n_columns):
+        return self.tau[None] if n_columns <= _FEW_COLUMNS else self.blocks
 
     @property
     def _n_coordinates(self):
@@ -111,13 +123,13 @@ class ReducedVectors(ReflectedVectors):
         return self.reduced.eigen[1][:, : self.shape[1]]
 
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name != "W"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("W", "blocks")}
 
     def __getitem__(self, index):
         every_row, columns = index
         if every_row == slice(None) and isinstance(columns, slice) and columns == slice(columns.stop):
             n_vectors = len(range(*columns.indices(self.shape[1])))
-            return ReducedVectors(self.reflectors, self.blocks, self.reduced, n_vectors)
+            return ReducedVectors(self.reflectors, self.tau, self.reduced, n_vectors)
         return super().__getitem__(index)
 
     def reflected(self, coordinates):
@@ -163,7 +175,7 @@ def symmetric_eigen(A):
         return s, U
     reduced, diagonal, off, tau, _ = dsytrd(A, lower=1, lwork=int(dsytrd_lwork(n, lower=1)[0]), overwrite_a=1)
     reflectors, T = _below_diagonal(reduced), Reduced(diagonal, off)
-    return T.eigenvalues(), ReducedVectors(reflectors, _block_factors(reflectors, tau), T, n)
+    return T.eigenvalues(), ReducedVectors(reflectors, tau, T, n)
 
 
 def _below_diagonal(A):

@@ -27,6 +27,9 @@ _EPS = np.finfo(np.float64).eps
 _ROUNDING = 8.0
 # Eigenvalues that are all so many times their resolution are no rounding.
 _CLEAR = 16.0
+# Rows up to which eigenvectors are formed at once where some eigenvalue is rounding: to find out whether they
+# are needed would take as long.
+_FEW_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -183,6 +186,8 @@ class Spectrum(WithoutCache):
         s, repair = _repaired(s, mean_size, precision, size, indefinite)
         bound = max(s.max(initial=0.0), 0.0) + mean_size  # on the spectrum of K
         resolution = resolution_of(s, bound, precision, size)
+        if len(block) <= _FEW_ROWS and not _are_clear(s, resolution):
+            V = np.asarray(V)
         U = V if whole else _scatter_rows(np.asarray(V), rows.present)
         if repair is not None:  # in ascending order again
             order = np.argsort(s, kind="stable")
@@ -320,7 +325,7 @@ class Spectrum(WithoutCache):
     @property
     def _vectors_below(self):
         """Noise ratio below which it takes eigenvectors to leave out what is rounding; 0 if nothing is."""
-        if self.s.min(initial=np.inf) > _CLEAR * self.resolution:
+        if _are_clear(self.s, self.resolution):
             return 0.0
         return FAR_FROM_ROUNDING * self.resolution or np.inf
 
@@ -490,6 +495,11 @@ def resolution_of(s, bound, eps, size):
         )
     # eps |K|_F is what entries in float32 may be off in all
     return max(_ROUNDING * _EPS * bound, 0.0 if eps == _EPS else eps * size, -smallest)
+
+
+def _are_clear(s, resolution):
+    """Return whether no eigenvalue is near rounding."""
+    return s.min(initial=np.inf) > _CLEAR * resolution
 
 
 def _scatter_rows(V, present):

@@ -1,7 +1,7 @@
 """The evidence of several small kernel matrices at many noise ratios each."""
 
 import numpy as np
-from scipy.linalg.lapack import dsytrd
+from scipy.linalg.lapack import dpttrf, dsytrd
 
 __all__ = ["evidence_terms_of_stack"]
 
@@ -32,12 +32,29 @@ def evidence_terms_of_stack(K, rows, z, noise_ratios):
     for each in K:
         rows.project(each)
     diagonal, off_diagonal = _tridiagonal(K, z)
-    pivots = diagonal.T[:, :, None] + g
-    squares, rows_of_pivots = list(np.square(off_diagonal).T[:, :, None]), list(pivots)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # of matrices that are not definite
-        for i in range(len(z) - 2, -1, -1):
-            rows_of_pivots[i] -= squares[i] / rows_of_pivots[i + 1]
-        return g * (z @ z) / pivots[0], np.log(pivots / g).sum(axis=0)
+    pivots = _pivots(diagonal[:, None, ::-1] + g[:, None], off_diagonal[:, None, ::-1])
+    return g * (z @ z) / pivots[..., -1], np.log(pivots / g[:, None]).sum(axis=-1)
+
+
+def _pivots(diagonal, off_diagonal):
+    """Return the pivots of tridiagonal matrices (k, j, n), NaN for those that are not positive definite.
+
+    All of them are blocks of one matrix that do not touch. LAPACK stops at the first pivot that is not
+    positive, and is called again for what comes after that block.
+    """
+    n = diagonal.shape[-1]
+    between = np.zeros_like(diagonal)
+    between[..., :-1] = off_diagonal
+    pivots, between, start = diagonal.ravel(), between.ravel(), 0
+    while start < len(pivots):
+        last = max(len(pivots) - 1, start + 1)  # LAPACK's interface asks for one entry at least
+        pivots[start:], _, info = dpttrf(pivots[start:], between[start:last])
+        if not info:
+            break
+        end = start + n * ((info - 1) // n + 1)
+        pivots[end - n : end] = np.nan
+        start = end
+    return pivots.reshape(diagonal.shape)
 
 
 def _tridiagonal(K, z):
