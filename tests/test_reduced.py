@@ -22,7 +22,7 @@ from skspectral.linalg import shifted as shifted_module
 from skspectral.linalg.pieces import Pieces, PiecewiseTargets
 from skspectral.linalg.reduced import Reduced, ReducedCoordinates
 from skspectral.linalg.reflectors import ReducedVectors, ReflectedVectors, symmetric_eigen
-from skspectral.linalg.shifted import unexplained_of_one
+from skspectral.linalg.shifted import in_blocks, unexplained_of_one
 
 RATIOS = np.array([1e-9, 1e-3, 0.3, 2.0, 1e4, 1e9])
 
@@ -100,6 +100,23 @@ def test_one_target_needs_no_pieces(monkeypatch, m):
     diagonal, off, _ = tridiagonal(70)
     ReducedCoordinates(Reduced(diagonal, off), targets(70, m), 70).unexplained(np.zeros((1, 1)), None)
     assert made == {1: ["one"], 2: ["pieces"]}[m]
+
+
+@pytest.mark.parametrize(
+    ("entries", "sizes"), [(2**15 // 7, [7, 7, 1]), (2**15 // 15, [15]), (2**15, [1] * 15)]
+)
+def test_ratios_are_looked_at_in_blocks_that_stay_in_cache(entries, sizes):
+    seen = []
+
+    def terms(ratios):
+        seen.append(len(ratios))
+        return ratios, -ratios
+
+    ratios = np.arange(15.0)[:, None]
+    one, other = in_blocks(terms, ratios, entries)
+    assert seen == sizes
+    np.testing.assert_array_equal(one, ratios)
+    np.testing.assert_array_equal(other, -ratios)
 
 
 @pytest.mark.parametrize("entries", [1, 25])

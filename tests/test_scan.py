@@ -344,6 +344,9 @@ def test_matrices_that_are_not_definite_leave_the_evidences_of_others_as_they_ar
     for term, expected in zip(mixed, alone, strict=True):
         assert np.isnan(term[~is_good]).all()
         np.testing.assert_allclose(term[is_good], expected[:3], rtol=1e-12)
+    A, H = evidence_terms_of_stack(np.array([[[-1.0]], [[2.0]]]), Rows.make(1), np.ones(1), ratios[:1])
+    assert np.isnan([A[0], H[0]]).all()
+    assert [A[1, 0], H[1, 0]] == pytest.approx([1.0 / 21.0, np.log(21.0)])
 
 
 @pytest.mark.filterwarnings("ignore::skspectral.KernelBoundWarning")
