@@ -128,7 +128,7 @@ def test_new_points_of_sums_are_those_of_rows():
     P = np.eye(20) - rows.Q @ rows.Q.T
     spectrum = FeatureSpectrum.from_moments(Phi.T @ P @ Phi, rows.counts, 1.0, 1e-14)
     prior = new @ new.T + np.eye(3)
-    cross, variance, leverage = spectrum.project(rows.Q.T @ Phi, rows.R_inv, new, prior, F_new)
+    cross, variance, leverage = spectrum.of_features(rows.Q.T @ Phi, rows.R_inv).project(new, prior, F_new)
     h = F_new @ np.linalg.pinv(F)
     outside = Phi @ (new - h @ Phi).T
     U = P @ Phi @ spectrum.V / np.sqrt(spectrum.s)

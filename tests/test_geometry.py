@@ -5,8 +5,6 @@ import pytest
 import reference
 from problems import close
 
-from skspectral.linalg.projection import project_features
-from skspectral.linalg.slopes import pull_back, pull_back_features
 from skspectral.linalg.spectrum import Spectrum, _checked, _own_copy, norm
 
 EPS = np.finfo(np.float64).eps
@@ -95,26 +93,32 @@ def test_new_points_are_what_they_are_outside_of_the_mean(problem):
     assert close(each, cross, 1e-12)
     assert close(variances, np.diag(problem.prior), 1e-10)
     assert close(lengths, np.diag(problem.leverage), 1e-12)
-    new = problem.K_new if spectrum.loadings is None else problem.Phi_new
-    assert close(U @ spectrum.project_outside_mean(new), problem.outside, 1e-10)
+    assert close(U @ spectrum.project_outside_mean(problem.K_new), problem.outside, 1e-10)
 
 
 @pytest.mark.parametrize("make", ["factor", "squares", "wide factor"], indirect=True)
 def test_features_of_new_points_say_what_kernel_values_say(problem):
-    """The kernel of new points may have more than the features show, a part that no row knows of."""
+    """So do kernel values with landmarks, k = L phi, if L^-1 makes features of them.
+
+    The kernel of new points may have more than the features show, a part that no row knows of.
+    """
     spectrum = problem.spectrum
     extra = np.diag(np.linspace(1.0, 2.0, N_NEW))
+    features = problem.Phi_new.shape[1]
+    L = np.tril(np.random.default_rng(2).normal(size=(features, features))) + 3.0 * np.eye(features)
+    on_landmarks, K_landmarks = spectrum.of_features.on_landmarks(L), problem.Phi_new @ L.T
     for add, pick in ((extra, np.asarray), (extra.diagonal(), np.diag)):
         prior = pick(problem.among) + add
-        found = spectrum.project_features(problem.Phi_new, prior, problem.F_new)
-        again = project_features(
-            spectrum.loadings, spectrum.QPhi, spectrum.rows.R_inv, problem.Phi_new, prior, problem.F_new
-        )
+        found = spectrum.of_features.project(problem.Phi_new, prior, problem.F_new)
         assert close(spectrum.dense_U @ found[0], problem.k, 1e-10)
         assert close(found[1], pick(problem.prior) + add, 1e-10)
         assert close(found[2], pick(problem.leverage), 1e-12)
+        again = on_landmarks.project(K_landmarks, prior, problem.F_new)
         for one, other in zip(found, again, strict=True):
-            np.testing.assert_array_equal(one, other)
+            assert close(one, other, 1e-10)
+    outside = spectrum.of_features.project_outside_mean(problem.Phi_new)
+    assert close(spectrum.dense_U @ outside, problem.outside, 1e-10)
+    assert close(on_landmarks.project_outside_mean(K_landmarks), outside, 1e-10)
 
 
 def test_slopes_at_new_points_are_those_of_differences(problem):
@@ -126,19 +130,18 @@ def test_slopes_at_new_points_are_those_of_differences(problem):
         problem.F_new,
         problem.among.diagonal(),
     )
-    project = spectrum.project_features if by_features else spectrum.project
+    projection = spectrum.of_features if by_features else spectrum
     by = rng.normal(size=N_NEW), rng.normal(size=(len(spectrum.s), N_NEW)), rng.normal(size=N_NEW)
 
     def values(inputs, basis):
-        cross, own, leverage = project(inputs, prior, basis)
+        cross, own, leverage = projection.project(inputs, prior, basis)
         return by[0] * own + (by[1] * cross).sum(axis=0) + by[2] * leverage
 
     def slopes(at, value):  # a point's value depends on its own row alone
         steps = 1e-5 * np.eye(at.shape[1])
         return np.column_stack([(value(at + step) - value(at - step)) / 2e-5 for step in steps])
 
-    pull = pull_back_features if by_features else pull_back
-    by_inputs, by_basis = pull(spectrum, inputs, basis, *by)
+    by_inputs, by_basis = projection.pull_back(inputs, basis, *by)
     assert close(by_inputs, slopes(inputs, lambda at: values(at, basis)), 1e-7)
     if basis is None:
         assert by_basis is None

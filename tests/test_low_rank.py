@@ -90,6 +90,34 @@ def test_features_of_the_training_rows_are_phi(kernel):
     assert close(factor.feature_map(kernel, X), factor.Phi, 1e-9)
 
 
+@each_kernel
+def test_sums_of_features_are_sums_of_kernel_values_with_landmarks(kernel):
+    factor, new = factors.pivoted_cholesky(kernel, inputs(3), rank=10), inputs(9, n=7)
+    features, weights = factor.feature_map, np.random.default_rng(0).normal(size=(factor.rank, 2))
+    sums = features.values(kernel, new) @ features.coefficients(weights)
+    assert close(sums, features(kernel, new) @ weights, 1e-9)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_predictions_of_a_factor_make_no_features(monkeypatch, intercept):
+    X, y = smooth(12, n=80)
+    model = SpectralGPRegressor(
+        RBF(1.0), optimizer=None, method="low_rank", rank=8, fit_intercept=intercept
+    ).fit(X, y)
+    new = X[:5] + 0.1
+    features = model._fitted.decomposition.feature_map(make_gram(RBF(1.0)), new)
+    geometry = model.spectrum_.of_features.project(
+        features, np.ones(5), np.ones((5, 1)) if intercept else None
+    )
+    solution = model._fitted.solution
+    expected = features @ model.spectrum_.primal(solution.range_dual) + solution.beta.sum()
+    monkeypatch.setattr(factors.FeatureMap, "__call__", None)
+    mean, std = model.predict(new, return_std=True)
+    assert close(mean, expected[:, 0], 1e-9)
+    assert close(std**2, (solution.predictive_variance(*geometry) + solution.noise_var)[:, 0], 1e-9)
+    assert close(model.predict(new), mean, 1e-12)
+
+
 def test_a_precomputed_matrix_gives_the_factor_of_its_kernel():
     X, kernel = inputs(4), KERNELS["polynomial"]  # whose diagonal has no ties to break
     K, known = kernel.square(X), PrecomputedGram()

@@ -188,3 +188,13 @@ def test_what_was_cached_on_the_way_is_not_written(data):
     read = pickle.loads(pickle.dumps(rows))
     assert vars(read).keys() == {"X", "Y", "weight", "basis"}
     assert np.array_equal(read.standardised[0], rows.standardised[0])
+
+
+def test_what_predictions_of_a_factor_keep_is_not_written(data):
+    gp = SpectralGPRegressor(RBF(5.0), optimizer=None, method="low_rank", rank=5).fit(*data)
+    mean, std = gp.predict(data[0][:3], return_std=True)
+    decomposition = gp._fitted.decomposition
+    assert "projection" in vars(decomposition)
+    assert "projection" not in vars(pickle.loads(pickle.dumps(decomposition)))
+    again = pickle.loads(pickle.dumps(gp)).predict(data[0][:3], return_std=True)
+    np.testing.assert_array_equal(again, [mean, std])

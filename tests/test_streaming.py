@@ -144,8 +144,9 @@ def test_sums_give_what_the_rows_give(intercept, weights, n):
         assert close(with_sums.coef, Phi.T @ with_rows.range_dual, 1e-6)
         assert close(with_sums.intercept, with_rows.beta[0] if intercept else np.zeros(2), 1e-6)
         prior = np.full(5, 20.0)
-        by_features = with_rows.spectrum.project_features(new, prior, basis)
-        by_moments = with_sums.spectrum.project(with_sums.QPhi, with_sums.R_inv, new, prior, basis)
+        by_features = with_rows.spectrum.of_features.project(new, prior, basis)
+        of_sums = with_sums.spectrum.of_features(with_sums.QPhi, with_sums.R_inv)
+        by_moments = of_sums.project(new, prior, basis)
         expected = with_rows.predictive_variance(*by_features)
         assert close(with_sums.tuned.predictive_variance(*by_moments), expected, 1e-6)
 

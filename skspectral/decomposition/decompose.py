@@ -1,6 +1,7 @@
 """From a kernel and data to a decomposition, by the route of a plan."""
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from ..linalg.greedy import greedy_landmarks
 from ..linalg.landmark_sums import smooth_feature_map
 from ..linalg.spectrum import Spectrum
 from ..support.exceptions import IndefiniteKernelError
+from ..support.pickling import WithoutCache
 from ..support.threads import threads_for
 from .certificate import CERTIFIED_WIDTH, bracket_width, evidence_bounds, missed_energy
 from .data import Data
@@ -56,8 +58,8 @@ class Certified:
 
 
 @dataclass(frozen=True)
-class Decomposition:
-    """A spectrum and, where it came from a factor, how to make features of new inputs.
+class Decomposition(WithoutCache):
+    """A spectrum and, where it came from a factor, what that knows of new inputs.
 
     Attributes
     ----------
@@ -78,6 +80,26 @@ class Decomposition:
     tau: float = 0.0
     missed: np.ndarray | None = None
     certified: Certified | None = None
+
+    @cached_property
+    def projection(self):
+        """The geometry of new points, from what `values` returns: a spectrum or a `Projection`."""
+        if self.feature_map is None:
+            return self.spectrum
+        return self.feature_map.projection(self.spectrum.of_features)
+
+    def values(self, gram, X, rows):
+        """Return what predictions at X are sums of: kernel values with the rows, or what a factor needs."""
+        return gram.cross(X, rows) if self.feature_map is None else self.feature_map.values(gram, X)
+
+    def coefficients(self, dual):
+        """Return coefficients of these values, given those of the rows on the range of K, (n, m).
+
+        Values with all rows would multiply the null part of a factor by rounding.
+        """
+        if self.feature_map is None:
+            return dual
+        return self.feature_map.coefficients(self.spectrum.primal(dual))
 
     def bounds(self, solution):
         """Return lower and upper bounds (m,) on the exact log evidence at a solution's variances.

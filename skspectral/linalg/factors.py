@@ -103,18 +103,34 @@ class FeatureMap:
         K_cross = gram.cross(X, self.landmarks)
         return solve_triangular(self.L, K_cross.T, lower=True, overwrite_b=True, check_finite=False).T
 
-    def pull_back(self, by_features):
-        """Return derivatives by K(X, Z), (n_new, r), given those by features."""
-        return solve_triangular(self.L, by_features.T, lower=True, trans=1, check_finite=False).T
+    def values(self, gram, X):
+        """Return what predictions are made of, K(X, Z), (n_new, r)."""
+        return gram.cross(X, self.landmarks)
+
+    def coefficients(self, of_features):
+        """Return coefficients of these values, L^-T times those of features (r, m)."""
+        return solve_triangular(self.L, of_features, lower=True, trans=1, check_finite=False)
+
+    def projection(self, of_features):
+        """Return the geometry of new points from these values, given that from features."""
+        return of_features.on_landmarks(self.L)
 
 
 @dataclass(frozen=True)
 class InputFeatures:
     """x -> x, the features of the linear kernel."""
 
-    def __call__(self, gram, X):
-        """Return the inputs."""
+    def values(self, gram, X):
+        """Return what predictions are made of: the inputs, which are the features."""
         return X
+
+    def coefficients(self, of_features):
+        """Return coefficients of the inputs: those of features."""
+        return of_features
+
+    def projection(self, of_features):
+        """Return the geometry of new points from the inputs: that from features."""
+        return of_features
 
 
 def pivoted_cholesky(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from .projection import project_features
+from .projection import Projection
 from .rotated import Rotated
 from .rows import RowCounts
 
@@ -90,9 +90,9 @@ class FeatureSpectrum:
         """Return the coefficients Phi'U y~/(s+g) of the features, (features, m), in the units of y."""
         return self.loadings.T @ (rotated.y_tilde / (self.s[:, None] + noise_ratio)) * rotated.scale
 
-    def project(self, QPhi, R_inv, features, prior, basis):
-        """Return the geometry of new points, see `project_features`."""
-        return project_features(self.loadings, QPhi, R_inv, features, prior, basis)
+    def of_features(self, QPhi, R_inv):
+        """Return the geometry of new points from their features, a `Projection`."""
+        return Projection.of_features(self.loadings, QPhi, R_inv)
 
 
 def _no_longer(y_tilde, energy):

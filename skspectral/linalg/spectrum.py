@@ -15,7 +15,7 @@ from ..support.pickling import WithoutCache
 from ..support.types import FloatArray
 from .coordinates import Coordinates
 from .indefinite import Repair
-from .projection import project_features
+from .projection import Projection
 from .reflectors import ReducedVectors, left_singular, symmetric_eigen
 from .rotated import FAR_FROM_ROUNDING, Rotated
 from .rows import Rows, add_outer, check_kernel_values
@@ -362,74 +362,56 @@ class Spectrum(WithoutCache):
         return self.rows.R_inv @ (rotated.basis_part - self.KQ.T @ unweighted)
 
     def project_outside_mean(self, cross: FloatArray) -> FloatArray:
-        """Return U'k of kernel values (n_new, n), or U'Phi phi of features (n_new, features), (r, n_new).
+        """Return U'k of kernel values (n_new, n), (r, n_new).
 
         Of a function that is a part of the model's, and that mean functions are no part of.
         """
-        if self.loadings is not None:
-            return self.loadings @ cross.T
         rotated = self.U.T @ (self.rows.sqrt_weight * cross.T)
         return rotated if self.repair is None else self.repair.signs * rotated
 
     def project(
         self, K_cross: FloatArray, prior: FloatArray, basis: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the geometry of new points: rotated cross-covariances, prior variances and mean leverage.
+        """Return the geometry of new points, see `Projection`, from their kernel with the rows (n_new, n)."""
+        vectors = self._vectors_for(K_cross.shape[0])
+        cross, prior, leverage = self._projection(vectors).project(self._weighted(K_cross), prior, basis)
+        if self.repair is None:
+            return cross, prior, leverage
+        return self.repair.signs * cross, self.repair.prior(cross, prior), leverage
 
-        Parameters
-        ----------
-        K_cross : ndarray of shape (n_new, n)
-            Kernel between new and training points.
-        prior : ndarray of shape (n_new,) or (n_new, n_new)
-            Kernel variance of the new points, or their kernel matrix for joint results.
-        basis : ndarray of shape (n_new, functions), default=None
-            Mean functions at the new points; required with a mean space.
+    def pull_back(
+        self,
+        K_cross: FloatArray,
+        basis: FloatArray | None,
+        by_prior: FloatArray,
+        by_cross: FloatArray,
+        by_leverage: FloatArray,
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Return derivatives by K_cross and basis of a function of what `project` returns.
 
-        Returns
-        -------
-        cross : ndarray of shape (r, n_new)
-            U' k~ with k~ = k* - K h'.
-        prior : ndarray of the shape of `prior`
-            k** - 2 h k* + h K h'.
-        leverage : ndarray of the shape of `prior`
-            h h', what the uncertainty of beta adds per unit of noise variance.
-
-        Notes
-        -----
-        h = f*'(F'F)^-1 F' = z'Q' with z = R^-T f*, so K h' = (KQ) z.
+        See `Projection.pull_back`.
         """
-        rows = self.rows
-        k = rows.sqrt_weight * K_cross.T
-        if rows.n_mean == 0:
-            cross = self._vectors_for(k.shape[1]).T @ k
-            return *self._repaired_geometry(cross, prior), np.zeros_like(prior)
-        z = rows.R_inv.T @ basis.T
-        hk, Kh = rows.Q.T @ k, self.KQ @ z
-        hKh = rows.Q.T @ Kh
-        if np.ndim(prior) == 2:
-            prior = prior - z.T @ hk - hk.T @ z + z.T @ hKh
-            leverage = z.T @ z
-        else:
-            prior = prior - 2.0 * (z * hk).sum(axis=0) + (z * hKh).sum(axis=0)
-            leverage = (z * z).sum(axis=0)
-        cross = self._vectors_for(k.shape[1]).T @ (k - Kh)
-        return *self._repaired_geometry(cross, prior), leverage
+        projection, k = self._projection(self.U), self._weighted(K_cross)
+        if self.repair is not None:
+            raw = projection.project(k, by_prior, basis)[0]
+            by_cross = self.repair.signs * by_cross + 2.0 * by_prior * self.repair.added * raw
+        by_k, by_basis = projection.pull_back(k, basis, by_prior, by_cross, by_leverage)
+        return self._weighted(by_k), by_basis
+
+    @property
+    def of_features(self) -> Projection:
+        """The geometry of new points from their features, where K came as a factor."""
+        return Projection.of_features(self.loadings, self.QPhi, self.rows.R_inv)
+
+    def _projection(self, vectors):
+        return Projection(vectors.T, self.rows.Q.T, self.KQ, self.rows.R_inv)
+
+    def _weighted(self, K_cross):
+        return (self.rows.sqrt_weight * K_cross.T).T
 
     def _vectors_for(self, n_columns):
         """Return U as it is best for a product with so many columns: entries pay where these are many."""
         return self.U if 2 * n_columns < len(self.rows) else self.dense_U
-
-    def _repaired_geometry(self, cross, prior):
-        """Return both for the kernel of the repaired matrix."""
-        if self.repair is None:
-            return cross, prior
-        return self.repair.signs * cross, self.repair.prior(cross, prior)
-
-    def project_features(
-        self, features: FloatArray, prior: FloatArray, basis: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return what `project` does, for new points given by their features (n_new, r): O(r^2) each."""
-        return project_features(self.loadings, self.QPhi, self.rows.R_inv, features, prior, basis)
 
 
 def _own_copy(K, overwrite_K):

@@ -97,7 +97,7 @@ class _Term:
         cross, prior = self.model.cross_with(self.gram, X), self.gram.diagonal(X)
         if self.rows is not None:
             cross, prior = cross - self._middle, prior - 2.0 * self._kernel_mean(X) + self._level
-        rotated = self.model.decomposition.spectrum.project_outside_mean(cross)
+        rotated = self.model.decomposition.projection.project_outside_mean(cross)
         variance = np.array([form(rotated, prior) for form in self._forms]).reshape(-1, len(cross))
         solution = self.model.solution
         return self.model.mean_of_part(self.gram, cross), solution.honest(

@@ -85,12 +85,8 @@ class Fitted:
 
     @cached_property
     def coefficients(self):
-        """Coefficients of kernel values (n, m), or of features (r, m), in the mean.
-
-        Of features where there are any: K(X*, X) alpha would multiply the null part of alpha by rounding.
-        """
-        dual = self.solution.range_dual
-        return dual if self.decomposition.feature_map is None else self.decomposition.spectrum.primal(dual)
+        """Coefficients of `cross` in the mean, (functions, m)."""
+        return self.decomposition.coefficients(self.solution.range_dual)
 
     @property
     def members(self):
@@ -212,13 +208,12 @@ class Fitted:
         return self.averaged.mixtures(geometry, basis, include_noise)
 
     def cross(self, X):
-        """Return what the coefficients multiply, kernel values or features, and mean functions or None."""
+        """Return what the coefficients multiply, see `Decomposition.values`, and mean functions or None."""
         return self.cross_with(self.gram, X), self.mean_functions(X)
 
     def cross_with(self, gram, X):
         """Return what the coefficients multiply in a part of the model that has a kernel of its own."""
-        feature_map = self.decomposition.feature_map
-        return gram.cross(X, self.data.X) if feature_map is None else feature_map(gram, X)
+        return self.decomposition.values(gram, X, self.data.X)
 
     @cached_property
     def _level(self):
@@ -251,10 +246,8 @@ class Fitted:
         return self._mean(cross, basis), basis, self.project(cross, prior, basis)
 
     def project(self, cross, prior, basis):
-        """Return the geometry of points, see `Spectrum.project`, from what `cross` returns."""
-        spectrum = self.decomposition.spectrum
-        project = spectrum.project if self.decomposition.feature_map is None else spectrum.project_features
-        return project(cross, prior, basis)
+        """Return the geometry of points, see `Projection`, from what `cross` returns."""
+        return self.decomposition.projection.project(cross, prior, basis)
 
 
 def by_output(fitted, values_of, axis=-1):

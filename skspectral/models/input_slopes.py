@@ -4,7 +4,6 @@ import numpy as np
 
 from ..inference.variance_form import VarianceForm
 from ..kernels.slopes import contract_inputs, diagonal_slope
-from ..linalg.slopes import pull_back, pull_back_features
 from .fitted import by_output
 
 __all__ = ["InputSlopes", "mean_slope", "std_slope"]
@@ -45,21 +44,17 @@ class InputSlopes:
         return solution.variance_of_outputs(np.moveaxis(whole, 0, -1))
 
     def _of_variance(self, j):
-        fitted, spectrum = self.fitted, self.fitted.decomposition.spectrum
+        fitted, projection = self.fitted, self.fitted.decomposition.projection
         form = VarianceForm.of(fitted.solution.in_basis, fitted.averaged, j)
         prior = fitted.gram.diagonal(self.X)
-        cross, prior, _ = fitted.project(self.cross, prior, self.basis)
+        cross, prior, _ = projection.project(self.cross, prior, self.basis)
         by_prior, by_cross, by_leverage = form.slopes(cross, prior)
-        back = pull_back if fitted.decomposition.feature_map is None else pull_back_features
-        by_kernel, by_basis = back(spectrum, self.cross, self.basis, by_prior, by_cross, by_leverage)
+        by_kernel, by_basis = projection.pull_back(self.cross, self.basis, by_prior, by_cross, by_leverage)
         slope = by_prior[:, None] * diagonal_slope(self.kernel, self.X)
         return slope + self._by_inputs(by_kernel, by_basis)
 
     def _by_inputs(self, by_kernel, by_basis):
-        """Return derivatives by inputs, given those by kernel values or features and by mean functions."""
-        feature_map = self.fitted.decomposition.feature_map
-        if feature_map is not None:
-            by_kernel = feature_map.pull_back(by_kernel)
+        """Return derivatives by inputs, given those by kernel values and by mean functions."""
         slope = contract_inputs(self.kernel, by_kernel, self.X, self.points)
         if by_basis is None:
             return slope

@@ -114,6 +114,10 @@ class Features:
         """Return the features of inputs, (n, r)."""
         return self.feature_map(make_gram(self.kernel), X)
 
+    def values(self, X):
+        """Return what predictions are made of, see `FeatureMap`."""
+        return self.feature_map.values(make_gram(self.kernel), X)
+
     def prior(self, X):
         """Return k(x, x) of inputs, (n,)."""
         return make_gram(self.kernel).diagonal(X)

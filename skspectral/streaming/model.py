@@ -1,6 +1,7 @@
 """What a stream has seen so far, and the tuned model that follows from it."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -107,9 +108,17 @@ class Model:
             y_ndim=state.y_ndim,
         )
 
+    @cached_property
+    def _coefficients(self):
+        return self.features.feature_map.coefficients(self.coef)
+
+    @cached_property
+    def _projection(self):
+        return self.features.feature_map.projection(self.spectrum.of_features(self.QPhi, self.R_inv))
+
     def mean(self, X):
         """Return the predictive means at X."""
-        return self._in_slabs(lambda x: self.features(x) @ self.coef + self.intercept, X)
+        return self._in_slabs(lambda x: self.features.values(x) @ self._coefficients + self.intercept, X)
 
     def std(self, X, include_noise):
         """Return the predictive standard deviations at X."""
@@ -118,7 +127,7 @@ class Model:
 
     def _latent_variance(self, X):
         prior, basis = self.features.prior(X), np.ones((len(X), len(self.QPhi)))
-        geometry = self.spectrum.project(self.QPhi, self.R_inv, self.features(X), prior, basis)
+        geometry = self._projection.project(self.features.values(X), prior, basis)
         return self.tuned.honest(self.tuned.predictive_variance(*geometry))
 
     def _in_slabs(self, function, X):
