@@ -47,8 +47,9 @@ from .bench_speed import (
 CO2 = ("co2", "csv with the columns date and co2, for scikit-learn's example")
 # Goals by number of rows, of a learned RBF.
 SMALL = {20: 1.5, 100: 2.0, 400: 4.0}
-# Samples of fits of so few rows: three of some milliseconds each say little.
-SAMPLES_OF_FEW = 25
+# Samples of fits of so few rows: three of some milliseconds each say little. Data sets that are drawn, because
+# one of so few rows says little, too.
+SAMPLES_OF_FEW, DRAWS = 25, 10
 
 
 def main(argv=None):
@@ -139,10 +140,11 @@ def folds_row(run):
 
 
 def small_rows(run):
-    """A learned RBF on few rows, and on one column of the diabetes data."""
+    """A learned RBF on few rows, of one data set and of several, and on one column of the diabetes data."""
     for n, goal in list(SMALL.items())[: 1 if run.fast else None]:
         X, y = make_data(n)
         learned_row(run, f"n = {n}", X, y, peers.kernel_of(N_INPUTS, ard=False), goal)
+        many_fits(run, f"{DRAWS} fits of n = {n}", n, DRAWS, goal)
     X, y = load_diabetes(return_X_y=True)
     X, y = X[:, :1] / X[:, :1].std(), (y - y.mean()) / y.std()
     learned_row(run, "diabetes, age", X, y, peers.kernel_of(1, ard=False), 2)
@@ -150,15 +152,16 @@ def small_rows(run):
 
 def many_fits_row(run):
     """Fits of 200 rows each, one after the other, and once more after a large array was freed."""
-    many_fits(run, f"{run.sizes['fits']} fits of n = 200", 4)
+    count = run.sizes["fits"]
+    many_fits(run, f"{count} fits of n = 200", 200, count, 4)
     _ = np.ones((2000, 2000))
     del _
-    many_fits(run, "the same, large array freed", None)
+    many_fits(run, "the same, large array freed", 200, count, None)
 
 
-def many_fits(run, row, goal):
-    """Time fits of 200 rows each."""
-    data = [make_data(200, seed=seed) for seed in range(run.sizes["fits"])]
+def many_fits(run, row, n, count, goal):
+    """Time fits of n rows each, of as many data sets."""
+    data = [make_data(n, seed=seed) for seed in range(count)]
     kernel = peers.kernel_of(N_INPUTS, ard=False)
     models = [ours(kernel) for _ in data]
     seconds, timing, fitted = run.against(

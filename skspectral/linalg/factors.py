@@ -100,8 +100,8 @@ class FeatureMap:
 
     def __call__(self, gram, X):
         """Return the features K(X, Z) L^-T, (n_new, r)."""
-        K_cross = gram.cross(X, self.landmarks)
-        return solve_triangular(self.L, K_cross.T, lower=True, overwrite_b=True, check_finite=False).T
+        values = self.values(gram, X)
+        return solve_triangular(self.L, values.T, lower=True, overwrite_b=True, check_finite=False).T
 
     def values(self, gram, X):
         """Return what predictions are made of, K(X, Z), (n_new, r)."""
