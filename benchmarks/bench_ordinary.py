@@ -47,8 +47,8 @@ from .bench_speed import (
 CO2 = ("co2", "csv with the columns date and co2, for scikit-learn's example")
 # Goals by number of rows, of a learned RBF.
 SMALL = {20: 1.5, 100: 2.0, 400: 4.0}
-# Samples of fits of so few rows: three of some milliseconds each say little. And data sets: one of so few rows
-# says little, too.
+# Samples of fits of so few rows: three of some milliseconds each say little.
+# Data sets of so few rows: one says little, too.
 SAMPLES_OF_FEW, DRAWS = 25, 10
 
 
