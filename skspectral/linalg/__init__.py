@@ -9,8 +9,8 @@ quadratic       quadratic forms and roots of small symmetric matrices
 reflectors      orthonormal vectors that stay in the reflectors of a QR decomposition
 rotated         `Rotated`: what a decomposition shows of the targets, numbers only
 indefinite      `Repair`: negative eigenvalues replaced
+projection      `Projection`: the geometry of new points, and its derivatives
 spectrum        `Spectrum`: eigenvalues and eigenvectors on the rows
-slopes          derivatives of the geometry of new points
 moments         `FeatureSpectrum`: the same from Phi'Phi and Phi'Y, without vectors on the rows
 resolvent       `Resolvent`: (K + gI)^-1 at a single g
 stack           the evidence of several small matrices at many g
