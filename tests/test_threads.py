@@ -9,6 +9,7 @@ import joblib
 import numpy as np
 import pytest
 from problems import smooth
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, Matern
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -20,6 +21,7 @@ from skspectral import (
     Spectrum,
 )
 from skspectral.inference import candidates
+from skspectral.inference.solution import Solution
 from skspectral.models import relevance
 from skspectral.support import threads
 from skspectral.support.threads import at_most, available_threads, threads_for
@@ -281,3 +283,28 @@ def test_relevance_vectors_among_few_functions_have_one_thread(monkeypatch, most
         RelevanceVectorRegressor().fit(X, np.sin(2.0 * X[:, 0]))
         assert seen == [inside, inside]
         assert max(blas_threads()) == 2
+
+
+@pytest.mark.parametrize(
+    "model", [SpectralGPRegressor(RBF(1.0), optimizer=None), SpectralKernelRidge()], ids=["GP", "ridge"]
+)
+def test_targets_meet_eigenvectors_while_no_other_threads_are_in_their_way(model, monkeypatch):
+    """From the kernel matrix to the attributes of a fit, and where rows are left out."""
+    seen = {"rotate": [], "_adopt": [], "leave_one_out": []}
+
+    def watched(owner, name):
+        original = getattr(owner, name)
+
+        def method(*args, **kwargs):
+            seen[name].append(max(blas_threads()))
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, method)
+
+    for owner, name in ((Spectrum, "rotate"), (type(model), "_adopt"), (Solution, "leave_one_out")):
+        watched(owner, name)
+    X, y = smooth(0, n=40)
+    with threadpool_limits(2):
+        clone(model).fit(X, np.column_stack([y, -y])).loo_predict()
+        assert max(blas_threads()) == 2
+    assert {name: set(threads) for name, threads in seen.items()} == dict.fromkeys(seen, {1})

@@ -13,6 +13,7 @@ from ..inference.mean_summary import MeanSummary
 from ..inference.solution import Solution
 from ..inference.variances import VarianceBounds
 from ..support.intervals import normal_interval
+from ..support.threads import threads_for
 from .mean_functions import MeanFunctions
 
 __all__ = ["Fitted", "as_objects", "by_output"]
@@ -79,7 +80,8 @@ class Fitted:
 
         (n, m) each. Entries that the fit never saw hold nothing.
         """
-        mean, variance, absent = self.solution.leave_one_out()
+        with threads_for(len(self.data)):
+            mean, variance, absent = self.solution.leave_one_out()
         missed = self.solution.signal_var * self.missed_variance()[:, None]
         return mean, variance + missed, np.broadcast_to(absent[:, None], mean.shape)
 

@@ -31,6 +31,7 @@ from ..support.atomic import all_or_nothing
 from ..support.memory import check_memory
 from ..support.progress import Progress
 from ..support.shapes import as_columns, like_targets, per_output, without_single_axis
+from ..support.threads import threads_for
 from ..support.types import Criterion, FloatArray, Indefinite, Method, Objects, RandomState, Selection
 from ..support.validation import check_weights, with_checked_parameters, with_holes, without_holes
 from .conversion import as_sklearn
@@ -619,7 +620,8 @@ class SpectralGPRegressor(
 
     def _fit_data(self, data, y_ndim, mean, decomposition=None):
         """Fit, with a decomposition of the same kernel and rows if there is one already."""
-        return self._adopt(*self._solve(self._task(data), y_ndim, mean, decomposition))
+        with threads_for(len(data)):
+            return self._adopt(*self._solve(self._task(data), y_ndim, mean, decomposition))
 
     def _decomposition_needs(self, n):
         return self._plan.route(n) if self._keeps_kernel else None

@@ -25,6 +25,7 @@ from ..support.exceptions import LowRankWarning, warn_user
 from ..support.intervals import check_coverage, check_interval_method
 from ..support.progress import Progress
 from ..support.shapes import as_columns, like_targets, per_output
+from ..support.threads import threads_for
 from ..support.types import Criterion, FloatArray, Indefinite, Method, Selection, SparseOrDense
 from ..support.validation import (
     check_alphas,
@@ -409,9 +410,10 @@ class SpectralKernelRidge(
     def _fit_data(self, data, y_ndim, mean, decomposition=None):
         """Fit, with a decomposition of the same kernel and rows if there is one already."""
         problem, known = self._problem(data), None if data.has_holes else decomposition
-        return self._adopt(
-            fit_parts(data, y_ndim, lambda *part: self._fitted_model(problem, part, known, y_ndim, mean))
-        )
+        with threads_for(len(data)):
+            return self._adopt(
+                fit_parts(data, y_ndim, lambda *part: self._fitted_model(problem, part, known, y_ndim, mean))
+            )
 
     def _fitted_model(self, problem, part, decomposition, y_ndim, mean):
         """Return the model of rows and the outputs that were observed in them."""
