@@ -1,7 +1,6 @@
 """The search with folds: one task for each kernel and split, and the answers of GridSearchCV."""
 
 import re
-import threading
 from functools import partial
 from itertools import chain
 
@@ -20,6 +19,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeaveOneOut
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from test_search import assert_same_results
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import skspectral.linalg.spectrum
 import skspectral.linalg.tridiagonal
@@ -468,52 +468,49 @@ def test_a_tridiagonal_form_keeps_its_digits_whatever_the_size_of_the_kernel(siz
         assert np.allclose(beta[:, [output]], mean, rtol=1e-8, atol=1e-9)
 
 
-# Splits that are worked on at once
+# How much of BLAS works on a split
 
 # The last row is in none of them, so that no decomposition of all rows serves them.
 SPLITS = [(np.setdiff1d(np.arange(N - 1), test), test) for test in np.split(np.arange(20), 4)]
 
 
-@pytest.fixture
-def two_threads(monkeypatch):
-    """Have the search, and its map, believe that BLAS has two threads; return the threads that worked."""
-    names, make = [], Tridiagonal.from_gram.__func__
+@pytest.mark.parametrize(
+    ("step", "cv", "n_matrices"),
+    [(StandardScaler(), SPLITS, 4), (FunctionTransformer(), LeaveOneOut(), 1)],
+    ids=["each split", "all at once"],
+)
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_matrices_are_decomposed_while_no_other_threads_are_in_the_way(
+    step, cv, n_matrices, n_jobs, monkeypatch
+):
+    """In a Pipeline, too, and whatever the number of jobs."""
+    seen, make, rotate = [], Tridiagonal.from_gram.__func__, Spectrum.rotate
+
+    def blas_threads():
+        return max(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
 
     def watched(cls, *args, **kwargs):
-        names.append(threading.current_thread().name)
+        seen.append(blas_threads())
         return make(cls, *args, **kwargs)
 
+    def rotated(*args):
+        seen.append(blas_threads())
+        return rotate(*args)
+
     monkeypatch.setattr(Tridiagonal, "from_gram", classmethod(watched))
-    for room in ("search.evaluation", "support.threads"):
-        monkeypatch.setattr(f"skspectral.{room}.available_threads", lambda: 2)
-    return names
-
-
-@pytest.mark.parametrize(
-    "more", [{}, {"return_train_score": True}, {"scoring": ["r2", "neg_mean_squared_error"]}], ids=str
-)
-def test_splits_that_are_worked_on_at_once_have_the_same_results(two_threads, more):
-    settings = {"cv": SPLITS, "refit": False} | more
-    ours = KernelSearchCV(SpectralKernelRidge(fit_intercept=False), GRID, **settings).fit(X, y)
-    assert len(two_threads) == 4 * len(GAMMAS)
-    assert not any(name.startswith("Main") for name in two_threads)
-    theirs = GridSearchCV(KernelRidge(kernel="rbf"), GRID, **settings).fit(X, y)
-    assert_same_results(ours.cv_results_, theirs.cv_results_)
-    assert (ours.cv_results_["mean_fit_time"] > 0).all()
-
-
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_steps_of_a_pipeline_and_several_jobs_keep_to_their_threads(two_threads, n_jobs):
-    model = SpectralKernelRidge() if n_jobs == 2 else make_pipeline(StandardScaler(), SpectralKernelRidge())
-    prefix = "" if n_jobs == 2 else "spectralkernelridge__"
-    grid = {prefix + name: values for name, values in GRID.items()}
-    KernelSearchCV(model, grid, cv=SPLITS, refit=False, n_jobs=n_jobs).fit(X, y)
-    assert len(two_threads) == 4 * len(GAMMAS)
-    assert not any("ThreadPoolExecutor" in name for name in two_threads)
+    monkeypatch.setattr(Spectrum, "rotate", rotated)
+    grid = {f"spectralkernelridge__{name}": values for name, values in GRID.items()}
+    with threadpool_limits(2):
+        model = make_pipeline(step, SpectralKernelRidge())
+        KernelSearchCV(model, grid, cv=cv, refit=False, n_jobs=n_jobs, scoring="neg_mean_squared_error").fit(
+            X, y
+        )
+        assert blas_threads() == 2
+    assert seen == [1] * len(GAMMAS) * n_matrices
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
-def test_an_indefinite_kernel_fails_on_its_own_split_alone(two_threads):
+def test_an_indefinite_kernel_fails_on_its_own_split_alone():
     def kernel(a, b):
         return float(np.exp(-np.sum((a - b) ** 2))) - 3.0 * (a[0] == X[0, 0]) * (b[0] == X[0, 0])
 

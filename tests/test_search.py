@@ -652,7 +652,9 @@ def test_results_do_not_depend_on_the_number_of_jobs(estimator, grid, cv, n_jobs
 
 
 @pytest.mark.parametrize("before", [1, 2])
-def test_blas_threads_are_divided_among_jobs_and_never_raised(before):
+def test_every_job_has_the_threads_of_blas_that_a_single_one_has(before):
+    """LAPACK works for one of them at a time."""
+
     def blas_threads():
         return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
 
@@ -664,8 +666,8 @@ def test_blas_threads_are_divided_among_jobs_and_never_raised(before):
 
     with threadpool_limits(before, user_api="blas"):
         KernelSearchCV(ours(1.0), {"gamma": GAMMAS}, cv=3, n_jobs=2, scoring=score, refit=False).fit(X, y)
-        assert seen == {1}
         assert blas_threads() == {before}
+    assert max(seen) == before
 
 
 def test_a_search_within_a_threaded_cross_validation_gives_the_same():

@@ -439,7 +439,8 @@ class SpectralKernelRidge(
             return None
         penalties = np.array([check_alphas(alpha, problem.data.n_outputs) for alpha in alphas])
         inputs = [validate_data(self, X, reset=False, **self._input_rules) for X in inputs]
-        means = means_at_penalties(problem.gram, problem.data, penalties, inputs)
+        with threads_for(len(problem.data)):
+            means = means_at_penalties(problem.gram, problem.data, penalties, inputs)
         return means and [[like_targets(mean, y_ndim) for mean in part] for part in means]
 
     def _predict_held_out(self, X, y, alphas, blocks, sample_weight=None):
@@ -452,7 +453,8 @@ class SpectralKernelRidge(
             return None
         penalties = np.array([check_alphas(alpha, 1)[0] for alpha in alphas])
         held_out = HeldOut(problem.gram, problem.data, penalties)
-        means = held_out.means(blocks) if held_out.is_cheaper(blocks) else None
+        with threads_for(len(problem.data)):
+            means = held_out.means(blocks) if held_out.is_cheaper(blocks) else None
         return means and [[like_targets(mean, y_ndim) for mean in part] for part in means]
 
     def _exact_problem(self, X, y, sample_weight):

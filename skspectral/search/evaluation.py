@@ -5,9 +5,8 @@ The first question about a kernel and a split is answered for all candidates of 
 results are kept. There are three ways, the cheapest first:
 
 * Given alphas, and scorers that look at predictions alone: one tridiagonal form of the training rows gives
-  the predictions of all alphas together, those of all splits in as many threads as BLAS would have. Where no
-  step learns from the rows, one decomposition of all rows may serve all splits instead, by the exact
-  residuals of blocks that are left out, if that costs less.
+  the predictions of all alphas together. Where no step learns from the rows, one decomposition of all rows
+  may serve all splits instead, by the exact residuals of blocks that are left out, if that costs less.
 * Candidates that differ only in what comes after the decomposition: one fit, and fitted copies that share it.
 * Everything else, and whatever goes wrong on the way: scikit-learn's own `_fit_and_score`.
 """
@@ -29,13 +28,9 @@ from ..models.kernel_ridge import SpectralKernelRidge
 from ..models.siblings import HasSiblings
 from ..support.exceptions import IndefiniteKernelError
 from ..support.pipelines import earlier_steps, last_step, step_prefix
-from ..support.threads import available_threads, map_in_threads
 from .fold import Fold, Work, at_last_step
 
 __all__ = ["Evaluation"]
-
-# Rows up to which two matrices on one thread each are faster than two threads on each.
-_SMALL = 2000
 
 
 class Evaluation:
@@ -47,8 +42,6 @@ class Evaluation:
         What is searched.
     candidates : list of dict
         Parameters by name; those that do not exist are refused.
-    is_alone : bool, default=False
-        Whether no two of its answers are made at the same time, so that it may use all threads.
 
     Attributes
     ----------
@@ -56,7 +49,7 @@ class Evaluation:
         The last step of every candidate, not fitted.
     """
 
-    def __init__(self, estimator, candidates, is_alone=False):
+    def __init__(self, estimator, candidates):
         self.models, self._kernel_of = [], {}
         kernels, after = {}, _names_after_decomposition(estimator)
         for index, candidate in enumerate(candidates):
@@ -64,7 +57,7 @@ class Evaluation:
             others = {name: value for name, value in candidate.items() if name not in after}
             key = frozenset((name, _content(value)) for name, value in others.items())
             if key not in kernels:
-                kernels[key] = _Kernel(others, _last_step_of(estimator, others), is_alone)
+                kernels[key] = _Kernel(others, _last_step_of(estimator, others))
             model = kernels[key].with_settings(settings)
             self.models.append(_last_step_of(estimator, candidate) if model is None else model)
             if model is not None:
@@ -180,13 +173,11 @@ class _Kernel:
         What they have in common: all but the settings that come after the decomposition.
     model : estimator
         The last step with these parameters, not fitted.
-    is_alone : bool
-        See `Evaluation`.
     """
 
-    def __init__(self, parameters, model, is_alone):
-        self.parameters, self.model, self.models, self.is_alone = parameters, model, {}, is_alone
-        self._folds, self._held_out, self._ahead = (defaultdict(_Once) for _ in range(3))
+    def __init__(self, parameters, model):
+        self.parameters, self.model, self.models = parameters, model, {}
+        self._folds, self._held_out = defaultdict(_Once), defaultdict(_Once)
         self._lock = threading.Lock()
 
     def with_settings(self, settings):
@@ -235,25 +226,11 @@ class _Kernel:
         if not (work.scores_predictions and _have_given_alphas(family)):
             return fold.by_siblings() if len(family) > 1 else {}
         with self._lock:
-            held_out, ahead = self._held_out[tuple(family)], self._ahead[tuple(family)]
+            held_out = self._held_out[tuple(family)]
         held_out = held_out.get(lambda: _held_out(self.parameters, family, work))
         if split in held_out:
             return fold.by_predictions([held_out[split]])
-        if self.is_alone and _pays_ahead(fold):
-            fold = ahead.get(lambda: _folds_ahead(self.parameters, family, work))[split]
         return fold.by_predictions()
-
-
-def _pays_ahead(fold):
-    """Return whether matrices are so small, and all steps so much ours, that threads may work on splits."""
-    return fold.work.n_train <= _SMALL and not earlier_steps(fold.template) and available_threads() > 1
-
-
-def _folds_ahead(parameters, family, work):
-    """Return the folds of all splits, which know their predictions: each thread worked on some of them."""
-    folds = [Fold(parameters, family, work.of_split(split)) for split in range(len(work.splits))]
-    map_in_threads(Fold.predict_ahead, folds)
-    return folds
 
 
 def _have_given_alphas(family):

@@ -76,29 +76,10 @@ class Fold:
         self.X_train, self.y_train = _safe_split(self.template, X, y, self.train)
         self.X_test, self.y_test = _safe_split(self.template, X, y, self.test, self.train)
         self.fit_params = work.params("fit_params", self.train)
-        self._made_ahead = None
-
-    def predict_ahead(self):
-        """Make the predictions that will be asked for, and remember what went wrong with them."""
-        start = time.time()
-        try:
-            self._made_ahead = self._predictions(), time.time() - start
-        except IndefiniteKernelError as error:
-            self._made_ahead = error.with_traceback(None), 0.0
-
-    def _taken(self):
-        """Return predictions that were made ahead, once, as if they were made now; else make them."""
-        if self._made_ahead is None:
-            return self._predictions()
-        (predictions, seconds), self._made_ahead = self._made_ahead, None
-        self.start = time.time() - seconds
-        if isinstance(predictions, IndefiniteKernelError):
-            raise predictions
-        return predictions
 
     def by_predictions(self, predictions=None):
         """Return results by index from predictions of all candidates at once."""
-        predictions = predictions or self._taken()
+        predictions = predictions or self._predictions()
         if predictions is None:
             return self.by_siblings()
         fit_time, start = (time.time() - self.start) / len(self.family), time.time()

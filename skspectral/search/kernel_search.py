@@ -3,11 +3,9 @@
 import copy
 import numbers
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
 from functools import partial
 from typing import Any, Literal, Self
 
-import joblib
 import numpy as np
 from joblib import parallel_config
 from numpy.typing import ArrayLike
@@ -20,7 +18,6 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples
 
 from ..support.atomic import all_or_nothing
-from ..support.threads import at_most, available_threads
 from ..support.types import Objects, RandomState, SparseOrDense
 from .criterion import check_comparable, criterion_score, tuned_values
 from .evaluation import Evaluation
@@ -53,9 +50,9 @@ class KernelSearchCV(BaseSearchCV):
     refit : bool, str or callable, default=True
         As in GridSearchCV.
     n_jobs : int, default=None
-        Threads that evaluate candidates; the BLAS threads are divided among them. With one job, the
-        decompositions of small matrices (not steps of a Pipeline, nor scorers) use all threads of BLAS, each
-        for a split of its own.
+        Threads that evaluate candidates. Each of them has all threads of BLAS, so that results do not depend
+        on their number. Several gain where Python waits for other work (a scorer that reads a file, say):
+        scipy lets no other thread of Python run while LAPACK decomposes a matrix.
     verbose : int, default=0
         As in GridSearchCV.
     error_score : "raise" or number, default=nan
@@ -170,8 +167,8 @@ class KernelSearchCV(BaseSearchCV):
         # BaseSearchCV reads the attribute cv, and takes None for five folds
         cv, self.cv = self.cv, self._splitter(y)
         try:
-            # Threads, not processes: they share results, and LAPACK leaves them free to run.
-            with parallel_config(backend="threading"), _share_of_threads(self.n_jobs):
+            # Threads, not processes: they share results.
+            with parallel_config(backend="threading"):
                 super().fit(X, y, **params)
         finally:
             self.cv = cv
@@ -212,7 +209,7 @@ class KernelSearchCV(BaseSearchCV):
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         """Evaluate candidates, those of a kernel and a split together."""
         candidates = self._candidates()
-        evaluation = Evaluation(self.estimator, candidates, joblib.effective_n_jobs(self.n_jobs) == 1)
+        evaluation = Evaluation(self.estimator, candidates)
         if not self._has_folds:
             check_comparable(evaluation.models)
         is_called_back = bool(getattr(self, "_skl_callbacks", None))
@@ -247,12 +244,6 @@ class KernelSearchCV(BaseSearchCV):
         tags = super().__sklearn_tags__()
         tags.target_tags = copy.deepcopy(get_tags(self.estimator).target_tags)  # several outputs are welcome
         return tags
-
-
-def _share_of_threads(n_jobs):
-    """Return a context in which BLAS uses a job's share of its threads; a single job has all of them."""
-    n_jobs = joblib.effective_n_jobs(n_jobs)
-    return nullcontext() if n_jobs == 1 else at_most(max(1, available_threads() // n_jobs))
 
 
 class _AllRows:
