@@ -9,13 +9,17 @@ import joblib
 import numpy as np
 import pytest
 from problems import smooth
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.gaussian_process.kernels import RBF, Matern
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skspectral import (
+    GeneralizedGPRegressor,
     KernelSearchCV,
+    LaplacianProcessRegressor,
+    RelevanceVectorClassifier,
     RelevanceVectorRegressor,
+    SpectralGPClassifier,
     SpectralGPRegressor,
     SpectralKernelRidge,
     Spectrum,
@@ -278,6 +282,7 @@ def test_relevance_vectors_among_few_functions_have_one_thread(monkeypatch, most
     monkeypatch.setattr(RelevanceVectorRegressor, "_adopt", adopted)
     monkeypatch.setattr(candidates, "_ALL", most)
     monkeypatch.setattr(candidates, "_FIRST", 10)
+    monkeypatch.setattr(threads, "_ONE_THREAD_UP_TO", 20**2)  # beyond it scipy has all
     X = np.linspace(0.0, 3.0, 30)[:, None]
     with threadpool_limits(2):
         RelevanceVectorRegressor().fit(X, np.sin(2.0 * X[:, 0]))
@@ -308,3 +313,28 @@ def test_targets_meet_eigenvectors_while_no_other_threads_are_in_their_way(model
         clone(model).fit(X, np.column_stack([y, -y])).loo_predict()
         assert max(blas_threads()) == 2
     assert [set(limits) for limits in seen.values()] == [{1}, {1}, {1}]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GeneralizedGPRegressor(kernel=RBF(1.0), optimizer=None),
+        LaplacianProcessRegressor(),
+        RelevanceVectorClassifier(),
+        SpectralGPClassifier(RBF(1.0), optimizer=None),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_fit_has_one_thread_where_rows_are_few_from_the_first_matrix_on(model, monkeypatch):
+    seen, fitted_to = [], type(model)._fitted_to
+
+    def watched(*args):
+        seen.append(max(blas_threads()))
+        return fitted_to(*args)
+
+    monkeypatch.setattr(type(model), "_fitted_to", watched)
+    X, y = smooth(0, n=40)
+    with threadpool_limits(2):
+        clone(model).fit(X, y > 0 if is_classifier(model) else y)
+        assert seen == [1]
+        assert max(blas_threads()) == 2

@@ -5,14 +5,13 @@ a time; those that belong to the model join the pool, with others that nearly do
 The columns of n functions are made a few times, and memory is O(n) times the size of the pool.
 """
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from ..linalg.active import Active, FunctionValues
-from ..support.threads import at_most
+from ..support.threads import at_most, threads_for
 from .sparse import Ascent, SparseFit, maximise, worthwhile
 
 __all__ = ["Expansion", "expand", "on_one_thread"]
@@ -67,8 +66,9 @@ def on_one_thread(n):
     """Return a context for n functions on n rows: one thread of BLAS where all of them are in the pool.
 
     Most of the work then is on small matrices, and threads that wait for the next large one slow it down.
+    Beyond that it has the threads of matrices of n rows.
     """
-    return at_most(1) if n <= _ALL else nullcontext()
+    return at_most(1) if n <= _ALL else threads_for(n)
 
 
 def expand(dictionary, Y, noise, *, tol, max_iter, report=None):

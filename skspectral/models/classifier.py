@@ -17,6 +17,7 @@ from ..inference.nearest import NearestNormal
 from ..likelihoods import Bernoulli, Categorical
 from ..linalg.curved import DensePrior
 from ..support.atomic import all_or_nothing
+from ..support.threads import threads_for
 from ..support.types import FloatArray, Method, Objects, RandomState
 from ..support.validation import WEIGHTS_ARE_POWERS, check_weights, with_checked_parameters
 from .latent import LatentFitted, LatentProcess
@@ -199,7 +200,8 @@ class SpectralGPClassifier(ClassifierMixin, LatentProcess):
         X, y = validate_data(self, X, y, y_numeric=False, **self._input_rules)
         check_classification_targets(y)
         weight = check_weights(sample_weight, X, WEIGHTS_ARE_POWERS)
-        return self._fitted_to(X, y, weight)
+        with threads_for(len(y)):
+            return self._fitted_to(X, y, weight)
 
     def _fitted_to(self, X, y, weight):
         classes, codes = self._encoded(y, weight)

@@ -17,6 +17,7 @@ from ..likelihoods.location_scale import robust_spread
 from ..support.atomic import all_or_nothing
 from ..support.exceptions import IndefiniteKernelError
 from ..support.intervals import check_coverage
+from ..support.threads import threads_for
 from ..support.types import FloatArray, Method, Objects, RandomState
 from ..support.validation import WEIGHTS_ARE_POWERS, check_weights, with_checked_parameters
 from .latent import LatentFitted, LatentProcess
@@ -164,7 +165,8 @@ class GeneralizedGPRegressor(RegressorMixin, LatentProcess):
             The fitted estimator.
         """
         X, y = validate_data(self, X, y, y_numeric=True, **self._input_rules)
-        return self._fitted_to(X, y, check_weights(sample_weight, X, WEIGHTS_ARE_POWERS))
+        with threads_for(len(y)):
+            return self._fitted_to(X, y, check_weights(sample_weight, X, WEIGHTS_ARE_POWERS))
 
     def _fitted_to(self, X, y, weight):
         likelihood = self._checked_likelihood()

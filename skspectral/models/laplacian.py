@@ -22,6 +22,7 @@ from ..linalg.unpenalised import inverse_root
 from ..support.atomic import all_or_nothing
 from ..support.progress import Progress
 from ..support.shapes import as_columns, like_targets, per_output
+from ..support.threads import threads_for
 from ..support.types import SparseOrDense
 from ..support.validation import with_checked_parameters
 from .expansion import Spread
@@ -205,6 +206,10 @@ class LaplacianProcessRegressor(MultiOutputMixin, RegressorMixin, SparseRegressi
         """
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **self._input_rules)
         data, kept = self._data(X, as_columns(y), sample_weight)
+        with threads_for(len(data)):
+            return self._fitted_to(data, kept, y.ndim)
+
+    def _fitted_to(self, data, kept, y_ndim):
         dictionary = self._dictionary(data, self._gram)
         Phi, lengths = dictionary.columns(np.arange(len(dictionary)))
         Z, scale, _ = data.standardised
@@ -225,8 +230,8 @@ class LaplacianProcessRegressor(MultiOutputMixin, RegressorMixin, SparseRegressi
             return Spread(functions, roots[j], noise_var[j], of_coefficients[j])
 
         offset = scale * [c.offset for c in choices]
-        fitted, used = assemble(dictionary, data, supports, coefficients, spread, y.ndim, offset)
-        return self._adopt(fitted, used, kept, data, choices, scale, noise_var, y.ndim)
+        fitted, used = assemble(dictionary, data, supports, coefficients, spread, y_ndim, offset)
+        return self._adopt(fitted, used, kept, data, choices, scale, noise_var, y_ndim)
 
     def _adopt(self, fitted, used, kept, data, choices, scale, noise_var, ndim):
         """Take over a fitted model: all attributes at once."""

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from ..inference.candidates import on_one_thread
 from ..inference.observations import observe
 from ..inference.sparse_classes import expand_latent, widened_root
 from ..likelihoods import Bernoulli
@@ -164,11 +165,15 @@ class RelevanceVectorClassifier(ClassifierMixin, SparseExpansion):
                 f"A classifier needs at least two classes, got one class, {str(labels.classes_[0])!r}, in "
                 "rows of positive weight. Pass rows of other classes too."
             )
+        with on_one_thread(len(data)):
+            return self._fitted_to(data, kept, labels, y[kept])
+
+    def _fitted_to(self, data, kept, labels, y):
         dictionary = self._dictionary(data, self._gram)
         chosen = np.sort(dictionary.centres[:_MOST_CANDIDATES])
         dictionary = Dictionary(dictionary.gram, data.X, data.rows, chosen)
         K = dictionary.raw(np.arange(len(chosen)))
-        codes = labels.transform(y[kept])
+        codes = labels.transform(y)
         positive = [1] if len(labels.classes_) == 2 else range(len(labels.classes_))
         weight = np.ones(len(data)) if data.weight is None else data.weight
         expansions = [self._expand(K, codes == c, weight, labels.classes_[c]) for c in positive]
