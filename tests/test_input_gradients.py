@@ -97,9 +97,10 @@ def check(gp, X_new, weight=None):
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_predictions(name, weighted):
-    X, Y = smooth(n=25, m=2)
-    weight = np.random.default_rng(0).uniform(0.5, 2.0, 25) if weighted else None
+@pytest.mark.parametrize("n", [25, 80], ids=["eigenvectors", "reflectors"])
+def test_predictions(name, weighted, n):
+    X, Y = smooth(n=n, m=2)
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, n) if weighted else None
     X_new = np.random.default_rng(1).uniform(-2.5, 2.5, (5, 2))
     gp = SpectralGPRegressor(RBF([1.0, 1.4]), optimizer=None, **MODELS[name]).fit(X, Y, sample_weight=weight)
     check(gp, X_new)

@@ -145,6 +145,10 @@ class _Transposed:
     def __init__(self, vectors):
         self.vectors = vectors
 
+    @property
+    def T(self):
+        return self.vectors
+
     def __matmul__(self, Z):
         return _times(self.vectors.W.T, self.vectors._coordinates(Z))
 
