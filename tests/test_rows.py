@@ -186,6 +186,9 @@ def test_reflected_vectors_have_the_shape_of_their_entries():
     assert len(vectors) == 300
     assert (vectors @ np.zeros((20, 0))).shape == (300, 0)
     assert (vectors.T @ np.zeros((300, 0))).shape == (20, 0)
+    np.testing.assert_array_equal(vectors[:, 3], np.asarray(vectors[:, [3]])[:, 0])
+    np.testing.assert_allclose(vectors[:, -1], np.asarray(vectors)[:, -1], rtol=0, atol=1e-14)
+    np.testing.assert_array_equal(vectors.T.T @ np.eye(20), vectors @ np.eye(20))
     with pytest.raises(IndexError, match="no rows to choose from"):
         vectors[:3, :]
 

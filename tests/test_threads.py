@@ -26,7 +26,7 @@ from skspectral import (
 )
 from skspectral.inference import candidates
 from skspectral.inference.solution import Solution
-from skspectral.models import relevance
+from skspectral.models import fitted, gaussian_process, latent, relevance
 from skspectral.support import threads
 from skspectral.support.threads import at_most, available_threads, threads_for
 
@@ -337,4 +337,31 @@ def test_a_fit_has_one_thread_where_rows_are_few_from_the_first_matrix_on(model,
     with threadpool_limits(2):
         clone(model).fit(X, y > 0 if is_classifier(model) else y)
         assert seen == [1]
+        assert max(blas_threads()) == 2
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "ask"),
+    [
+        (gaussian_process, "profiled_evidence", lambda gp, _, __: gp.log_marginal_likelihood([0.1], True)),
+        (fitted, "JackknifePlus", lambda gp, _, X: gp.predict_interval(X, method="jackknife+")),
+        (latent, "approximate_evidence", lambda _, gpc, __: gpc.log_marginal_likelihood([0.1, 0.1], True)),
+        (latent.LatentFitted, "mean_and_variance", lambda _, gpc, X: gpc.predict_proba(X)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_questions_after_a_fit_have_one_thread_where_rows_are_few(owner, name, ask, monkeypatch):
+    seen, original = [], getattr(owner, name)
+
+    def watched(*args, **settings):
+        seen.append(max(blas_threads()))
+        return original(*args, **settings)
+
+    X, y = smooth(0, n=40)
+    gp = SpectralGPRegressor(RBF(1.0), optimizer=None).fit(X, y)
+    gpc = SpectralGPClassifier(RBF(1.0), optimizer=None).fit(X, y > 0)
+    monkeypatch.setattr(owner, name, watched)
+    with threadpool_limits(2):
+        ask(gp, gpc, X[:3])
+        assert set(seen) == {1}
         assert max(blas_threads()) == 2

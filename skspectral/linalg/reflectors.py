@@ -1,6 +1,7 @@
 """Orthonormal vectors that stay in the reflectors of a decomposition."""
 
 from functools import cached_property
+from numbers import Integral
 
 import numpy as np
 from scipy.linalg import eigh, svd
@@ -41,10 +42,12 @@ class ReflectedVectors:
         return self.shape[0]
 
     def __getitem__(self, index):
-        """Return the chosen vectors, ``vectors[:, columns]``."""
+        """Return the chosen vectors, ``vectors[:, columns]``; the numbers of a single one."""
         every_row, columns = index
         if every_row != slice(None):
             raise IndexError("Reflected vectors have no rows to choose from; use np.asarray first.")
+        if isinstance(columns, Integral):
+            return np.asarray(self[:, [columns]])[:, 0]
         return ReflectedVectors(self.reflectors, self.blocks, self.W[:, columns], self.offset)
 
     def __matmul__(self, weights):

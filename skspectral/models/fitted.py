@@ -143,7 +143,11 @@ class Fitted:
 
     def jackknife_interval(self, X, coverage):
         """Return the ends of jackknife+ intervals, (n_new, m) both, at the variances of the solution."""
-        jackknife, ends = JackknifePlus(self.solution, coverage), []
+        with threads_for(len(self.data)):
+            return self._jackknife_interval(JackknifePlus(self.solution, coverage), X)
+
+    def _jackknife_interval(self, jackknife, X):
+        ends = []
         for rows in self.blocks(X, jackknife.n_arrays):
             cross, basis = self.cross(X[rows])
             ends.append(jackknife.interval(self.project(cross, np.zeros(cross.shape[0]), basis)[0], basis))

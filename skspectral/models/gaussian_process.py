@@ -458,7 +458,8 @@ class SpectralGPRegressor(
         data, bounds = self._fitted.data.of_present_rows(), self._fitted.bounds
         plan, correlated = self._plan.for_learning(), self._is_correlated
         task = Task(data, kernel, CRITERIA["evidence"], bounds, plan=plan, correlated=correlated)
-        return profiled_evidence(by_patterns(task), theta, eval_gradient)
+        with threads_for(len(data)):
+            return profiled_evidence(by_patterns(task), theta, eval_gradient)
 
     def _checked_theta(self, theta):
         """Return theta as an array; refuse a wrong length and say which parameters there are."""

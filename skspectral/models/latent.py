@@ -27,6 +27,7 @@ from ..learning.priors import read_priors
 from ..support.memory import check_memory
 from ..support.progress import Progress
 from ..support.shapes import as_columns
+from ..support.threads import threads_for
 from ..support.types import Method, Objects, RandomState
 from .bounds import warn_at_latent_bounds
 
@@ -255,7 +256,8 @@ class LatentProcess(BaseEstimator):
                 f"theta has shape {theta.shape}, but {len(task.start)} parameter(s) are learned: "
                 f"{_names(task)}. Pass one logarithm for each."
             )
-        return approximate_evidence(task, theta, eval_gradient)
+        with threads_for(len(task)):
+            return approximate_evidence(task, theta, eval_gradient)
 
     def _joint_latent(self, X):
         """Return latent means (n_new,) and their joint covariance (n_new, n_new) of one latent function."""
@@ -291,7 +293,8 @@ class LatentProcess(BaseEstimator):
         """Return latent means (n_new, m) and variances (n_new,)."""
         check_is_fitted(self, "_latent")
         X = self._validated(X)
-        return self._latent.mean_and_variance(X, self._diagonal(X, K_test_diag))
+        with threads_for(len(self.X_train_)):
+            return self._latent.mean_and_variance(X, self._diagonal(X, K_test_diag))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
