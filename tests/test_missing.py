@@ -11,7 +11,7 @@ from scipy.stats import norm
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics import r2_score
 
-from skspectral import SpectralGPRegressor, SpectralKernelRidge
+from skspectral import IndefiniteKernelError, SpectralGPRegressor, SpectralKernelRidge
 from skspectral.criteria import CRITERIA
 from skspectral.decomposition.data import Data
 from skspectral.learning.patterns import by_patterns, objective_of
@@ -305,6 +305,29 @@ def test_a_step_counts_the_matrices_of_outputs_alone_and_those_of_all_entries():
     objective(np.zeros(1))
     tuned = task.solve(np.zeros(1))[1].result
     assert objective.n_calls == 2 + tuned.n_evaluations > 3
+
+
+def test_covariances_that_another_kernel_leaves_singular_are_no_start(monkeypatch):
+    """One of short lengths may need no noise where one of long lengths does: the outputs alone start then."""
+    X, _, _, Y, _ = correlated_problem(n=30, m=2)
+    task = by_patterns(Task(Data(X, Y), RBF(3.0), CRITERIA["evidence"], correlated=True))
+    afresh = task.solve(np.log([3.0]))[1]
+    near = task.solve(np.log([3.0]), afresh.basis)[1]
+    assert near.result.n_evaluations < afresh.result.n_evaluations
+    singular, solve = iter([None]), Entries.solve
+    monkeypatch.setattr(Entries, "solve", lambda *args: next(singular, solve(*args)))
+    found = task.solve(np.log([3.0]), afresh.basis)[1]
+    assert found.log_evidence[0] == afresh.log_evidence[0]
+    assert found.result.n_evaluations == afresh.result.n_evaluations
+
+
+def test_entries_that_are_singular_from_the_start_are_refused(monkeypatch):
+    X, _, _, Y, _ = correlated_problem(n=30, m=2)
+    task = by_patterns(Task(Data(X, Y), RBF(3.0), CRITERIA["evidence"], correlated=True))
+    monkeypatch.setattr(Entries, "solve", lambda *args: None)
+    with pytest.raises(IndefiniteKernelError):
+        task.solve(np.log([3.0]))
+    assert np.isinf(objective_of(task, is_single=False)(np.log([3.0])).value)
 
 
 def test_a_step_counts_one_matrix_for_each_pattern():

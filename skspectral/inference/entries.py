@@ -14,6 +14,7 @@ from ..criteria.joint_evidence import between, blocks, from_pairs, pairs
 from ..linalg.covariance_pair import CovariancePair, Units
 from ..linalg.entries import Entries, EntrySystem
 from ..linalg.output_basis import OutputBasis
+from ..support.exceptions import IndefiniteKernelError
 from .correlated import negligible, smallest_ratio
 from .covariances import CovarianceResult, Information, minimize_covariances
 from .tuned import ratio_range
@@ -145,8 +146,10 @@ class _Point:
         return np.inf if self.system is None else self.system.value
 
     def slopes(self):
-        """Return Mg and Me in the basis."""
+        """Return Mg and Me in the basis; refuse where the system is singular, to rounding."""
         system, back = self.system, self.pair.back
+        if system is None:
+            raise IndefiniteKernelError(0.0, np.finfo(np.float64).eps)
         S = system.P - np.outer(system.dual, system.dual)
         return tuple(back.T @ M @ back for M in self.model.entries.row_sums(S, self.model.K))
 
@@ -198,7 +201,8 @@ def solve_entries(alone, data, K, start=None):
     K : ndarray of shape (n, n)
         Kernel matrix; absent rows do not matter.
     start : OutputBasis, default=None
-        Covariances to start from instead, in the units of y.
+        Covariances to start from instead, in the units of y. Those of another kernel, that needed hardly any
+        noise, may make the system singular: then the outputs alone are the start after all.
     """
     m = data.n_outputs
     noise, signal, scale, varies, largest, smallest, mean_variance = _of_outputs(alone, m)
@@ -213,7 +217,14 @@ def solve_entries(alone, data, K, start=None):
         basis = OutputBasis.of_variances(signal[varying] / scale**2, noise[varying] / scale**2)
     else:
         basis = start.within(np.eye(m)[varying] / scale[:, None], (np.eye(m)[varying] * scale[:, None]).T)
-    point, norm, status, n_evaluations = minimize_covariances(model, CovariancePair.of_basis(basis, units))
+    try:
+        point, norm, status, n_evaluations = minimize_covariances(
+            model, CovariancePair.of_basis(basis, units)
+        )
+    except IndefiniteKernelError:
+        if start is None:
+            raise
+        return solve_entries(alone, data, K)
     pair = point.pair.within(np.eye(m)[:, varying] * scale, np.eye(m)[varying] / scale[:, None])
     whole, known = pair.basis(units), Information(pair.back, units, point)
     rank = int((point.pair.signal > least[0]).sum())
