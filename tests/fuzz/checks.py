@@ -207,6 +207,8 @@ def _check_other_methods(fitted, sample):
     if isinstance(fitted, SpectralGPRegressor):
         lower, upper = fitted.predict_interval(sample.X_new)
         demand(~np.isnan(lower) & ~np.isnan(upper) & (lower <= upper), "an interval is not one")
+        for slope in fitted.predict_gradient(sample.X_new, return_std=True):
+            demand(~np.isnan(slope), "NaN in a slope")
     else:
         demand(np.isfinite(fitted.dual_coef_variance()), "a variance of coefficients is not finite")
     _check_leave_one_out(fitted)

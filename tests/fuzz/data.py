@@ -48,7 +48,7 @@ def maybe(rng, probability):
 
 def draw_sample(rng, *, positive=False):
     """Return a `Sample`; with `positive`, inputs are not negative."""
-    n = int(rng.choice([1, 2, 3, 4, 5])) if maybe(rng, 0.2) else int(rng.integers(5, 60))
+    n = _rows(rng)
     X = _inputs(rng, n + 4, int(rng.integers(1, 5)))
     X = np.abs(X) if positive else X
     X, X_new = X[:n], X[n:]
@@ -56,6 +56,13 @@ def draw_sample(rng, *, positive=False):
         X = X[rng.integers(0, n, n)]  # duplicates
     y = _targets(rng, X)
     return Sample(_stored(rng, X), _stored_targets(rng, y), _weights(rng, n), X_new)
+
+
+def _rows(rng):
+    """Return a number of rows: beyond 64 a decomposition keeps its vectors in reflectors."""
+    if maybe(rng, 0.2):
+        return int(rng.choice([1, 2, 3, 4, 5]))
+    return int(rng.integers(65, 130)) if maybe(rng, 0.2) else int(rng.integers(5, 60))
 
 
 def _size(rng):
